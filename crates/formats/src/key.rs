@@ -1,0 +1,213 @@
+//! Object keys: the only place that spells one.
+//!
+//! A key is relative to a lake's prefix. Every name below the top level belongs to the part that owns the top-level name.
+
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize};
+
+/// What S3 allows for a whole key; a lake's prefix counts too and is checked when a lake is opened.
+pub const KEY_BYTES_MAX: usize = 1024;
+
+/// What file systems allow for one component.
+pub const COMPONENT_BYTES_MAX: usize = 255;
+
+/// Top-level names that no feed may take.
+pub const RESERVED: [&str; 7] = [
+    "autoload",
+    "reports-raw",
+    "canned",
+    "autoclaved",
+    "users",
+    INTERNAL,
+    LAKE_MANIFEST,
+];
+
+const INTERNAL: &str = ".cannery";
+const LAKE_MANIFEST: &str = "cannery.json";
+
+/// The name of an object in a lake.
+///
+/// It never contains an empty, `.` or `..` component or a control character, so it is a safe relative path as well.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(transparent)]
+pub struct Key(String);
+
+/// Why a text is no key.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("invalid object key `{}`: {reason}", .key.escape_debug())]
+pub struct InvalidKey {
+    /// The text, shortened.
+    pub key: String,
+    /// What is wrong with it.
+    pub reason: &'static str,
+}
+
+impl Key {
+    /// Checks `text`.
+    ///
+    /// # Errors
+    /// [`InvalidKey`] says which rule it breaks.
+    pub fn new(text: impl Into<String>) -> Result<Self, InvalidKey> {
+        let text = text.into();
+        match fault_of(&text) {
+            None => Ok(Self(text)),
+            Some(reason) => Err(InvalidKey {
+                key: text.chars().take(80).collect(),
+                reason,
+            }),
+        }
+    }
+
+    /// The text of the key.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The last component.
+    #[must_use]
+    pub fn file_name(&self) -> &str {
+        self.0.rsplit('/').next().unwrap_or_default()
+    }
+
+    /// Whether the key belongs to the lake itself and not to anything stored in it.
+    #[must_use]
+    pub fn is_internal(&self) -> bool {
+        self.0 == LAKE_MANIFEST || self.0.split('/').next() == Some(INTERNAL)
+    }
+
+    /// `cannery.json`: says what lake this is; see [`crate::LakeManifest`].
+    #[must_use]
+    pub fn lake_manifest() -> Self {
+        Self(LAKE_MANIFEST.to_owned())
+    }
+
+    /// An object that a probe writes and removes.
+    #[must_use]
+    pub fn probe(attempt: &str, check: &str) -> Self {
+        Self(format!("{INTERNAL}/probe/{attempt}-{check}"))
+    }
+
+    /// The folder of everything a probe may have left behind.
+    #[must_use]
+    pub fn probes() -> Self {
+        Self(format!("{INTERNAL}/probe"))
+    }
+
+    /// Where the bytes of a large object lie: unique to one attempt, ending in the object's own name so that a download
+    /// has its extension; see [`crate::LargeObject`].
+    #[must_use]
+    pub fn large_data(attempt: &str, object: &Self) -> Self {
+        let name = object.file_name();
+        let room = COMPONENT_BYTES_MAX - attempt.len() - 1;
+        let mut start = name.len().saturating_sub(room);
+        while !name.is_char_boundary(start) {
+            start += 1;
+        }
+        Self(format!("{INTERNAL}/large/{attempt}-{}", &name[start..]))
+    }
+
+    /// Whether this is a key of the form that [`Key::large_data`] makes.
+    #[must_use]
+    pub fn is_large_data(&self) -> bool {
+        self.0
+            .strip_prefix(INTERNAL)
+            .is_some_and(|rest| rest.starts_with("/large/"))
+    }
+}
+
+fn fault_of(text: &str) -> Option<&'static str> {
+    if text.is_empty() {
+        return Some("it is empty");
+    }
+    if text.len() > KEY_BYTES_MAX {
+        return Some("it is longer than 1024 bytes");
+    }
+    if text.chars().any(char::is_control) {
+        return Some("it contains a control character");
+    }
+    for component in text.split('/') {
+        match component {
+            "" => return Some("it has an empty component (a leading, trailing or double `/`)"),
+            "." | ".." => return Some("it has a `.` or `..` component"),
+            long if long.len() > COMPONENT_BYTES_MAX => {
+                return Some("a component is longer than 255 bytes");
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+impl<'de> Deserialize<'de> for Key {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::new(String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn hostile_names_are_refused_with_the_reason() {
+        for (text, reason) in [
+            ("", "empty"),
+            ("/etc/passwd", "empty component"),
+            ("a//b", "empty component"),
+            ("a/", "empty component"),
+            ("a/../b", "`..` component"),
+            ("./a", "`..` component"),
+            ("a\nb", "control"),
+            ("a\0b", "control"),
+        ] {
+            let error = Key::new(text).unwrap_err();
+            assert!(error.reason.contains(reason), "{text:?}: {error}");
+        }
+        assert!(Key::new("x".repeat(256)).is_err());
+        assert!(Key::new("x/".repeat(513) + "x").is_err());
+    }
+
+    #[test]
+    fn odd_but_harmless_names_are_kept() {
+        for text in [
+            "a b",
+            "%41",
+            "ü/ß",
+            "-rf",
+            "a=b",
+            "..a",
+            "a.",
+            &"x".repeat(255),
+        ] {
+            assert_eq!(Key::new(text).unwrap().as_str(), text);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_key_made_here_is_valid(name in "\\PC{1,255}", attempt in "[a-z2-7]{26}") {
+            if let Ok(object) = Key::new(name) {
+                let data = Key::large_data(&attempt, &object);
+                prop_assert_eq!(Key::new(data.as_str()), Ok(data.clone()));
+                prop_assert!(data.is_large_data() && data.is_internal());
+            }
+            let probe = Key::probe(&attempt, "create");
+            prop_assert_eq!(Key::new(probe.as_str()), Ok(probe));
+        }
+    }
+}

@@ -1,0 +1,495 @@
+//! The `file:` lake: a folder of plain files that is durable and honours every condition an S3 store does.
+//!
+//! Own code because `object_store`'s local store neither syncs nor compares content. An object is a file of the same name.
+//! It is written aside, synced, renamed into place and its folder synced, all under a lock shared with other processes.
+//! The version of an object is the SHA-256 of its content. `.store/` holds locks and files in the making.
+//!
+//! Folders are created and never removed, so a folder that this process has once made durable stays so.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::io;
+use std::path::{Path as FsPath, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use async_trait::async_trait;
+use cannery_formats::{Digest, Hasher};
+use cannery_runtime::Rng;
+use cannery_runtime::disk::{Disk, DiskFile, Kind, Open, Wait};
+use futures::stream::{BoxStream, StreamExt as _};
+use object_store::path::Path;
+use object_store::{
+    CopyMode, CopyOptions, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta,
+    ObjectStore, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
+};
+
+mod list;
+mod read;
+mod temp;
+mod upload;
+
+use temp::{TempArea, TempFile};
+
+const PRIVATE: &str = ".store";
+
+/// Writers of different objects rarely wait for each other.
+const LOCKS: u8 = 64;
+
+/// The set of known folders is forgotten at this size; knowing them again costs a few syncs.
+const DURABLE_FOLDERS_MAX: usize = 10_000;
+
+/// A store in a folder.
+#[derive(Clone)]
+pub struct DiskStore(Arc<Inner>);
+
+struct Inner {
+    disk: Arc<dyn Disk>,
+    root: PathBuf,
+    rng: Rng,
+    temp: Mutex<Option<Arc<TempArea>>>,
+    durable: Mutex<HashSet<PathBuf>>,
+    failed: OnceLock<String>,
+}
+
+/// The folder of the store does not exist.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("folder `{0}` does not exist")]
+pub(crate) struct FolderMissing(String);
+
+/// A name that cannot be both an object and a folder of objects.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is a folder in this lake, so it cannot be an object")]
+pub(crate) struct IsFolder(String);
+
+/// A sync failed: what is on the disk is in doubt, so nothing may be believed any more.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the disk failed to make a write durable ({0}); check the disk, then start again")]
+pub(crate) struct DiskFailed(String);
+
+impl DiskStore {
+    /// A store in `root`, which is created by the first write.
+    #[must_use]
+    pub fn new(disk: Arc<dyn Disk>, root: impl Into<PathBuf>, rng: Rng) -> Self {
+        Self(Arc::new(Inner {
+            disk,
+            root: root.into(),
+            rng,
+            temp: Mutex::default(),
+            durable: Mutex::default(),
+            failed: OnceLock::new(),
+        }))
+    }
+
+    async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Inner) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let inner = Arc::clone(&self.0);
+        tokio::task::spawn_blocking(move || {
+            inner.check_disk()?;
+            work(&inner)
+        })
+        .await?
+    }
+}
+
+impl Inner {
+    fn check_disk(&self) -> Result<()> {
+        match self.failed.get() {
+            Some(reason) => Err(generic(DiskFailed(reason.clone()))),
+            None => Ok(()),
+        }
+    }
+
+    /// Remembers a failed sync for good: reading back what it covered would prove nothing.
+    fn sync_failed(&self, error: &io::Error) -> object_store::Error {
+        let reason = self.failed.get_or_init(|| error.to_string());
+        generic(DiskFailed(reason.clone()))
+    }
+
+    fn object_path(&self, location: &Path) -> Result<PathBuf> {
+        let private = location
+            .parts()
+            .next()
+            .is_some_and(|first| first.as_ref() == PRIVATE);
+        if location.is_root() || private {
+            return Err(object_store::Error::NotSupported {
+                source: format!("`{location}` is not the name of an object").into(),
+            });
+        }
+        Ok(self.root.join(location.as_ref()))
+    }
+
+    fn temp(&self) -> Result<Arc<TempArea>> {
+        let mut slot = self.temp.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(area) = &*slot {
+            return Ok(Arc::clone(area));
+        }
+        let area =
+            TempArea::open(&self.disk, &self.root.join(PRIVATE), &self.rng).map_err(generic)?;
+        Ok(Arc::clone(slot.insert(Arc::new(area))))
+    }
+
+    /// Moves a finished file into place. After `Ok` it survives a power cut; after `AlreadyExists` what is there does.
+    fn commit(&self, temp: &TempFile, location: &Path, mode: &PutMode) -> Result<PutResult> {
+        let target = self.object_path(location)?;
+        let folder = target.parent().expect("an object lies below the root");
+        self.make_durable(folder)?;
+        let _lock = self.lock(location)?;
+        let exists = match mode {
+            PutMode::Overwrite => {
+                self.refuse_folder(&target, location)?;
+                self.disk.rename(temp.path(), &target).map_err(generic)?;
+                false
+            }
+            PutMode::Create => match self.disk.rename_new(temp.path(), &target) {
+                Ok(()) => false,
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    self.refuse_folder(&target, location)?;
+                    true
+                }
+                Err(error) => return Err(generic(error)),
+            },
+            PutMode::Update(expected) => {
+                let found = self.digest_at(&target)?.map(|digest| digest.to_string());
+                if found.is_none() || found != expected.e_tag {
+                    return Err(object_store::Error::Precondition {
+                        path: location.to_string(),
+                        source: "another version is there".into(),
+                    });
+                }
+                self.disk.rename(temp.path(), &target).map_err(generic)?;
+                false
+            }
+        };
+        // Also when the object was there before: its writer may have died between the rename and this.
+        self.disk
+            .sync_dir(folder)
+            .map_err(|error| self.sync_failed(&error))?;
+        if exists {
+            return Err(object_store::Error::AlreadyExists {
+                path: location.to_string(),
+                source: "the file exists".into(),
+            });
+        }
+        Ok(PutResult {
+            e_tag: Some(temp.digest().to_string()),
+            version: None,
+            extensions: object_store::Extensions::default(),
+        })
+    }
+
+    fn refuse_folder(&self, target: &FsPath, location: &Path) -> Result<()> {
+        match self.disk.metadata(target) {
+            Ok(found) if found.kind == Kind::Dir => Err(generic(IsFolder(location.to_string()))),
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+
+    /// Creates `folder` and makes its whole path durable, once for this process.
+    fn make_durable(&self, folder: &FsPath) -> Result<()> {
+        if self
+            .durable
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .contains(folder)
+        {
+            return Ok(());
+        }
+        self.temp()?;
+        let below = folder
+            .strip_prefix(&self.root)
+            .expect("folders of objects lie below the root");
+        let mut path = self.root.clone();
+        for component in below.components() {
+            let parent = path.clone();
+            path.push(component);
+            match self.disk.create_dir(&path) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                    return Err(generic(error));
+                }
+                // Whoever made it may have died before syncing it.
+                Err(_) | Ok(()) => {
+                    self.disk
+                        .sync_dir(&parent)
+                        .map_err(|error| self.sync_failed(&error))?;
+                }
+            }
+        }
+        let mut durable = self.durable.lock().unwrap_or_else(PoisonError::into_inner);
+        if durable.len() >= DURABLE_FOLDERS_MAX {
+            durable.clear();
+        }
+        durable.insert(folder.to_owned());
+        Ok(())
+    }
+
+    fn lock(&self, location: &Path) -> Result<Box<dyn cannery_runtime::disk::DiskLock>> {
+        let area = self.temp()?;
+        let shard = Digest::of(location.as_ref().as_bytes()).first_byte() % LOCKS;
+        self.disk
+            .lock(&area.lock_path(shard), Wait::Yes)
+            .map_err(generic)
+    }
+
+    fn digest_at(&self, target: &FsPath) -> Result<Option<Digest>> {
+        match self.disk.open(target, Open::Read) {
+            Ok(file) => digest_of(&*file).map(Some).map_err(generic),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(generic(error)),
+        }
+    }
+
+    fn delete(&self, location: &Path) -> Result<()> {
+        let target = self.object_path(location)?;
+        let folder = target.parent().expect("an object lies below the root");
+        match self.disk.metadata(&target) {
+            Ok(found) if found.kind == Kind::File => {}
+            Ok(_) => return Ok(()),
+            Err(error) if is_absent(&error) => return Ok(()),
+            Err(error) => return Err(generic(error)),
+        }
+        let _lock = self.lock(location)?;
+        match self.disk.remove_file(&target) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(generic(error)),
+            Err(_) | Ok(()) => {}
+        }
+        self.disk
+            .sync_dir(folder)
+            .map_err(|error| self.sync_failed(&error))
+    }
+
+    fn copy(&self, from: &Path, to: &Path, mode: CopyMode) -> Result<()> {
+        let source = self
+            .disk
+            .open(&self.object_path(from)?, Open::Read)
+            .map_err(|e| self.read_error(e, from))?;
+        let mut temp = self
+            .temp()?
+            .create(&self.disk, &self.rng)
+            .map_err(generic)?;
+        each_chunk(&*source, |chunk| temp.append(chunk)).map_err(generic)?;
+        temp.finish().map_err(|error| self.sync_failed(&error))?;
+        let mode = match mode {
+            CopyMode::Overwrite => PutMode::Overwrite,
+            CopyMode::Create => PutMode::Create,
+        };
+        self.commit(&temp, to, &mode).map(drop)
+    }
+
+    fn put(&self, location: &Path, payload: &PutPayload, mode: &PutMode) -> Result<PutResult> {
+        let mut temp = self
+            .temp()?
+            .create(&self.disk, &self.rng)
+            .map_err(generic)?;
+        for chunk in payload {
+            temp.append(chunk).map_err(generic)?;
+        }
+        temp.finish().map_err(|error| self.sync_failed(&error))?;
+        self.commit(&temp, location, mode)
+    }
+
+    fn read_error(&self, error: io::Error, location: &Path) -> object_store::Error {
+        if !is_absent(&error) {
+            return generic(error);
+        }
+        let source = match self.disk.metadata(&self.root) {
+            Err(missing) if missing.kind() == io::ErrorKind::NotFound => {
+                self.folder_missing().into()
+            }
+            Err(_) | Ok(_) => error.into(),
+        };
+        object_store::Error::NotFound {
+            path: location.to_string(),
+            source,
+        }
+    }
+
+    fn folder_missing(&self) -> FolderMissing {
+        FolderMissing(self.root.display().to_string())
+    }
+}
+
+/// A path through a file is as absent as one that ends nowhere.
+fn is_absent(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+    )
+}
+
+fn generic(source: impl std::error::Error + Send + Sync + 'static) -> object_store::Error {
+    object_store::Error::Generic {
+        store: "file",
+        source: Box::new(source),
+    }
+}
+
+fn digest_of(file: &dyn DiskFile) -> io::Result<Digest> {
+    let mut hasher = Hasher::default();
+    each_chunk(file, |chunk| {
+        hasher.update(chunk);
+        Ok(())
+    })?;
+    Ok(hasher.finish())
+}
+
+fn each_chunk(
+    file: &dyn DiskFile,
+    mut visit: impl FnMut(&[u8]) -> io::Result<()>,
+) -> io::Result<()> {
+    let mut buffer = vec![0; 256 * 1024];
+    let mut offset = 0;
+    loop {
+        match file.read_at(offset, &mut buffer)? {
+            0 => return Ok(()),
+            n => {
+                visit(&buffer[..n])?;
+                offset += n as u64;
+            }
+        }
+    }
+}
+
+fn refuse_attributes(attributes: &object_store::Attributes) -> Result<()> {
+    if attributes.is_empty() {
+        return Ok(());
+    }
+    Err(object_store::Error::NotSupported {
+        source: "a `file:` lake keeps no attributes".into(),
+    })
+}
+
+#[async_trait]
+#[deny(clippy::missing_trait_methods)]
+impl ObjectStore for DiskStore {
+    async fn put_opts(
+        &self,
+        location: &Path,
+        payload: PutPayload,
+        opts: PutOptions,
+    ) -> Result<PutResult> {
+        refuse_attributes(&opts.attributes)?;
+        let location = location.clone();
+        self.blocking(move |inner| inner.put(&location, &payload, &opts.mode))
+            .await
+    }
+
+    async fn put_multipart_opts(
+        &self,
+        location: &Path,
+        opts: PutMultipartOptions,
+    ) -> Result<Box<dyn MultipartUpload>> {
+        refuse_attributes(&opts.attributes)?;
+        let temp = self
+            .blocking(|inner| {
+                inner
+                    .temp()?
+                    .create(&inner.disk, &inner.rng)
+                    .map_err(generic)
+            })
+            .await?;
+        Ok(Box::new(upload::DiskUpload::new(
+            self.clone(),
+            location.clone(),
+            temp,
+        )))
+    }
+
+    async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
+        let location = location.clone();
+        self.blocking(move |inner| inner.get(&location, &options))
+            .await
+    }
+
+    async fn get_ranges(
+        &self,
+        location: &Path,
+        ranges: &[std::ops::Range<u64>],
+    ) -> Result<Vec<bytes::Bytes>> {
+        let mut parts = Vec::with_capacity(ranges.len());
+        for range in ranges {
+            let options = GetOptions::new().with_range(Some(range.clone()));
+            parts.push(self.get_opts(location, options).await?.bytes().await?);
+        }
+        Ok(parts)
+    }
+
+    fn delete_stream(
+        &self,
+        locations: BoxStream<'static, Result<Path>>,
+    ) -> BoxStream<'static, Result<Path>> {
+        let store = self.clone();
+        locations
+            .map(move |location| {
+                let store = store.clone();
+                async move {
+                    let location = location?;
+                    let target = location.clone();
+                    store.blocking(move |inner| inner.delete(&target)).await?;
+                    Ok(location)
+                }
+            })
+            .buffered(8)
+            .boxed()
+    }
+
+    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
+        self.walk(prefix)
+    }
+
+    fn list_with_offset(
+        &self,
+        prefix: Option<&Path>,
+        offset: &Path,
+    ) -> BoxStream<'static, Result<ObjectMeta>> {
+        let offset = offset.clone();
+        self.walk(prefix)
+            .filter(move |found| {
+                let wanted = found.as_ref().map_or(true, |meta| meta.location > offset);
+                futures::future::ready(wanted)
+            })
+            .boxed()
+    }
+
+    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
+        let prefix = prefix.cloned().unwrap_or_default();
+        self.blocking(move |inner| inner.list_folder(&prefix)).await
+    }
+
+    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
+        let (from, to) = (from.clone(), to.clone());
+        self.blocking(move |inner| inner.copy(&from, &to, options.mode))
+            .await
+    }
+
+    async fn rename_opts(
+        &self,
+        from: &Path,
+        to: &Path,
+        options: object_store::RenameOptions,
+    ) -> Result<()> {
+        let mode = match options.target_mode {
+            object_store::RenameTargetMode::Overwrite => CopyMode::Overwrite,
+            object_store::RenameTargetMode::Create => CopyMode::Create,
+        };
+        let (from, to) = (from.clone(), to.clone());
+        self.blocking(move |inner| {
+            inner.copy(&from, &to, mode)?;
+            inner.delete(&from)
+        })
+        .await
+    }
+}
+
+impl fmt::Display for DiskStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "file:{}", self.0.root.display())
+    }
+}
+
+impl fmt::Debug for DiskStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "DiskStore({})", self.0.root.display())
+    }
+}

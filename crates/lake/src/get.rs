@@ -1,0 +1,390 @@
+//! Reading: whole and capped, or a range of verified length. A large object reads like any other.
+
+use std::ops::Range;
+
+use bytes::{Bytes, BytesMut};
+use cannery_formats::large_object::COMMIT_BYTES_MAX;
+use cannery_formats::{Digest, Key, LargeObject};
+use futures::TryStreamExt as _;
+use jiff::Timestamp;
+use object_store::{GetOptions, GetRange, GetResult, ObjectMeta, UpdateVersion};
+
+use crate::error::{ErrorKind, Failure, Operation, Result};
+use crate::lake::{Lake, Version};
+use crate::retry::Attempts;
+
+/// A whole object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Object {
+    /// Its content.
+    pub bytes: Bytes,
+    /// The version that was read, for [`Lake::put_if_version`].
+    pub version: Version,
+    /// When it was written, by the store's clock.
+    pub modified: Timestamp,
+}
+
+/// What is known of an object without reading it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// The length of its content.
+    pub bytes: u64,
+    /// When it was written, by the store's clock.
+    pub modified: Timestamp,
+}
+
+/// What lies at a key: content, or the commit of a large object.
+pub(crate) enum Found {
+    Plain(Object),
+    Large(LargeObject, Object),
+}
+
+impl Found {
+    pub(crate) fn digest(&self) -> Digest {
+        match self {
+            Self::Plain(object) => Digest::of(&object.bytes),
+            Self::Large(commit, _) => commit.sha256,
+        }
+    }
+
+    pub(crate) fn version(&self) -> &Version {
+        match self {
+            Self::Plain(object) | Self::Large(_, object) => &object.version,
+        }
+    }
+}
+
+impl Lake {
+    /// Reads a whole object of at most `bytes_max`.
+    ///
+    /// # Errors
+    /// `Absent`; `Invalid` when it is longer; `Corrupt` when a large object is not what its commit says; and what any
+    /// operation may meet.
+    pub async fn get(&self, key: &Key, bytes_max: u64) -> Result<Object> {
+        let mut running = self.begin(Operation::Get, key.as_str());
+        let outcome = self
+            .get_attempts(key, bytes_max, &mut running.attempts)
+            .await;
+        if let Ok(object) = &outcome {
+            self.metrics()
+                .moved(self.id(), object.bytes.len() as u64, 0);
+        }
+        running.finish(outcome)
+    }
+
+    async fn get_attempts(
+        &self,
+        key: &Key,
+        bytes_max: u64,
+        attempts: &mut Attempts<'_>,
+    ) -> Result<Object, Failure> {
+        match self.find(key, bytes_max, attempts).await? {
+            Found::Plain(object) => Ok(object),
+            Found::Large(commit, object) => {
+                check_size(commit.bytes, bytes_max)?;
+                let data = self
+                    .fetch(&commit.data, bytes_max, attempts)
+                    .await
+                    .map_err(data_gone(&commit))?;
+                if data.bytes.len() as u64 != commit.bytes
+                    || Digest::of(&data.bytes) != commit.sha256
+                {
+                    return Err(corrupt(&commit));
+                }
+                Ok(Object {
+                    bytes: data.bytes,
+                    ..object
+                })
+            }
+        }
+    }
+
+    /// Reads what lies at `key` itself.
+    pub(crate) async fn find(
+        &self,
+        key: &Key,
+        bytes_max: u64,
+        attempts: &mut Attempts<'_>,
+    ) -> Result<Found, Failure> {
+        let object = self
+            .fetch(key, bytes_max.max(COMMIT_BYTES_MAX), attempts)
+            .await?;
+        if let Some(commit) = commit_in(&object.bytes)? {
+            return Ok(Found::Large(commit, object));
+        }
+        check_size(object.bytes.len() as u64, bytes_max)?;
+        Ok(Found::Plain(object))
+    }
+
+    async fn fetch(
+        &self,
+        key: &Key,
+        bytes_max: u64,
+        attempts: &mut Attempts<'_>,
+    ) -> Result<Object, Failure> {
+        let path = self.path(key);
+        loop {
+            let attempt = async {
+                let result = self.store().get_opts(&path, GetOptions::default()).await?;
+                check_size(result.meta.size, bytes_max)?;
+                let (meta, expected) = (result.meta.clone(), result.meta.size);
+                let bytes = collect(result, expected).await?;
+                Ok::<_, Failure>(Object {
+                    bytes,
+                    version: version_of(&meta),
+                    modified: modified_of(&meta),
+                })
+            };
+            match attempts.run(bytes_max.min(64 << 20), attempt).await {
+                Ok(object) => return Ok(object),
+                Err(failure) => attempts.pause(failure).await?,
+            }
+        }
+    }
+
+    /// Reads exactly the bytes `range` of an object.
+    ///
+    /// # Errors
+    /// `Absent`; `Invalid` when the range is empty or goes beyond the end; and what any operation may meet.
+    pub async fn get_range(&self, key: &Key, range: Range<u64>) -> Result<Bytes> {
+        let mut running = self.begin(Operation::GetRange, key.as_str());
+        let outcome = self
+            .get_range_attempts(key, range, &mut running.attempts)
+            .await;
+        if let Ok(bytes) = &outcome {
+            self.metrics().moved(self.id(), bytes.len() as u64, 0);
+        }
+        running.finish(outcome)
+    }
+
+    async fn get_range_attempts(
+        &self,
+        key: &Key,
+        range: Range<u64>,
+        attempts: &mut Attempts<'_>,
+    ) -> Result<Bytes, Failure> {
+        if range.is_empty() {
+            return Err(Failure::new(ErrorKind::Invalid, "the range is empty"));
+        }
+        let outcome = self.fetch_range(key, &range, attempts).await;
+        // Only a small object can be a commit, and a range beyond its end is how a large object first shows.
+        let may_be_commit = match &outcome {
+            Ok((_, bytes)) => *bytes <= COMMIT_BYTES_MAX,
+            Err(failure) => failure.kind == ErrorKind::Invalid,
+        };
+        if may_be_commit && let Found::Large(commit, _) = self.find_small(key, attempts).await? {
+            let data = self
+                .fetch_range(&commit.data, &range, attempts)
+                .await
+                .map_err(data_gone(&commit))?;
+            return Ok(data.0);
+        }
+        Ok(outcome?.0)
+    }
+
+    /// Like [`Lake::find`], for telling a commit from the rest; content too long for a commit comes back as if empty.
+    async fn find_small(&self, key: &Key, attempts: &mut Attempts<'_>) -> Result<Found, Failure> {
+        match self.find(key, COMMIT_BYTES_MAX, attempts).await {
+            Err(failure) if failure.kind == ErrorKind::Invalid => Ok(Found::Plain(Object {
+                bytes: Bytes::new(),
+                version: Version(UpdateVersion {
+                    e_tag: None,
+                    version: None,
+                }),
+                modified: Timestamp::UNIX_EPOCH,
+            })),
+            found => found,
+        }
+    }
+
+    /// The bytes of a range and the length of the whole object.
+    async fn fetch_range(
+        &self,
+        key: &Key,
+        range: &Range<u64>,
+        attempts: &mut Attempts<'_>,
+    ) -> Result<(Bytes, u64), Failure> {
+        let path = self.path(key);
+        let wanted = range.end - range.start;
+        loop {
+            let attempt = async {
+                let options = GetOptions::new().with_range(Some(GetRange::Bounded(range.clone())));
+                let result = match self.store().get_opts(&path, options).await {
+                    Ok(result) => result,
+                    Err(error) => return Err(self.explain_range_error(error, &path, range).await),
+                };
+                check_range(range, result.meta.size)?;
+                if result.range != *range {
+                    return Err(Failure::new(
+                        ErrorKind::Unavailable,
+                        "the store sent another range than asked for",
+                    ));
+                }
+                let size = result.meta.size;
+                Ok::<_, Failure>((collect(result, wanted).await?, size))
+            };
+            match attempts.run(wanted, attempt).await {
+                Ok(found) => return Ok(found),
+                Err(failure) => attempts.pause(failure).await?,
+            }
+        }
+    }
+
+    /// Stores answer a range beyond the end in different ways; the size tells.
+    async fn explain_range_error(
+        &self,
+        error: object_store::Error,
+        path: &object_store::path::Path,
+        range: &Range<u64>,
+    ) -> Failure {
+        let failure = Failure::from(error);
+        if matches!(
+            failure.kind,
+            ErrorKind::Absent | ErrorKind::StoreMissing | ErrorKind::Denied
+        ) {
+            return failure;
+        }
+        match self
+            .store()
+            .get_opts(path, GetOptions::new().with_head(true))
+            .await
+        {
+            Ok(head) => check_range(range, head.meta.size).err().unwrap_or(failure),
+            Err(_) => failure,
+        }
+    }
+
+    /// Looks at an object without reading it.
+    ///
+    /// # Errors
+    /// `Absent`, and what any operation may meet.
+    pub async fn head(&self, key: &Key) -> Result<Head> {
+        let mut running = self.begin(Operation::Head, key.as_str());
+        let outcome = self.head_attempts(key, &mut running.attempts).await;
+        running.finish(outcome)
+    }
+
+    async fn head_attempts(&self, key: &Key, attempts: &mut Attempts<'_>) -> Result<Head, Failure> {
+        let head = self.stored_head(key, attempts).await?;
+        if head.bytes <= COMMIT_BYTES_MAX
+            && let Found::Large(commit, _) = self.find_small(key, attempts).await?
+        {
+            return Ok(Head {
+                bytes: commit.bytes,
+                ..head
+            });
+        }
+        Ok(head)
+    }
+
+    /// What the store says of the object at `key` itself.
+    pub(crate) async fn stored_head(
+        &self,
+        key: &Key,
+        attempts: &mut Attempts<'_>,
+    ) -> Result<Head, Failure> {
+        let path = self.path(key);
+        loop {
+            let asked = self
+                .store()
+                .get_opts(&path, GetOptions::new().with_head(true));
+            match attempts.run(0, asked).await {
+                Ok(result) => {
+                    return Ok(Head {
+                        bytes: result.meta.size,
+                        modified: modified_of(&result.meta),
+                    });
+                }
+                Err(failure) => attempts.pause(failure).await?,
+            }
+        }
+    }
+}
+
+/// Collects an answer; anything but `expected` bytes is a broken connection, to be tried again.
+async fn collect(result: GetResult, expected: u64) -> Result<Bytes, Failure> {
+    let short = |got: usize| {
+        Failure::new(
+            ErrorKind::Unavailable,
+            format!("the store sent {got} bytes where {expected} were announced"),
+        )
+    };
+    let capacity = usize::try_from(expected)
+        .map_err(|_| Failure::new(ErrorKind::Invalid, "too large for memory"))?;
+    // The announced length is not trusted with memory: it grows with what arrives.
+    let mut bytes = BytesMut::with_capacity(capacity.min(1 << 20));
+    let mut stream = result.into_stream();
+    while let Some(chunk) = stream.try_next().await? {
+        if bytes.len() + chunk.len() > capacity {
+            return Err(short(bytes.len() + chunk.len()));
+        }
+        if bytes.is_empty() && chunk.len() == capacity {
+            return Ok(chunk);
+        }
+        bytes.extend_from_slice(&chunk);
+    }
+    if bytes.len() == capacity {
+        Ok(bytes.freeze())
+    } else {
+        Err(short(bytes.len()))
+    }
+}
+
+fn check_size(bytes: u64, bytes_max: u64) -> Result<(), Failure> {
+    if bytes <= bytes_max {
+        return Ok(());
+    }
+    Err(Failure::new(
+        ErrorKind::Invalid,
+        format!("it has {bytes} bytes, more than the {bytes_max} allowed here"),
+    ))
+}
+
+fn check_range(range: &Range<u64>, size: u64) -> Result<(), Failure> {
+    if range.end <= size {
+        return Ok(());
+    }
+    let (start, end) = (range.start, range.end);
+    Err(Failure::new(
+        ErrorKind::Invalid,
+        format!("the range {start}-{end} goes beyond its {size} bytes"),
+    ))
+}
+
+fn commit_in(content: &[u8]) -> Result<Option<LargeObject>, Failure> {
+    if content.len() as u64 > COMMIT_BYTES_MAX {
+        return Ok(None);
+    }
+    LargeObject::parse(content)
+        .map_err(|damage| Failure::new(ErrorKind::Corrupt, damage.to_string()))
+}
+
+fn corrupt(commit: &LargeObject) -> Failure {
+    Failure::new(
+        ErrorKind::Corrupt,
+        format!("its data `{}` is not what was committed", commit.data),
+    )
+}
+
+/// A commit whose data is missing is damage, not absence.
+fn data_gone(commit: &LargeObject) -> impl Fn(Failure) -> Failure + '_ {
+    |failure| match failure.kind {
+        ErrorKind::Absent => Failure::new(
+            ErrorKind::Corrupt,
+            format!("its data `{}` is gone", commit.data),
+        ),
+        _ => failure,
+    }
+}
+
+pub(crate) fn version_of(meta: &ObjectMeta) -> Version {
+    Version(UpdateVersion {
+        e_tag: meta.e_tag.clone(),
+        version: meta.version.clone(),
+    })
+}
+
+pub(crate) fn modified_of(meta: &ObjectMeta) -> Timestamp {
+    Timestamp::from_microsecond(meta.last_modified.timestamp_micros())
+        .unwrap_or(Timestamp::UNIX_EPOCH)
+}

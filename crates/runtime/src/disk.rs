@@ -1,0 +1,207 @@
+//! The local disk behind a trait, so that a test can make any write fail or be forgotten.
+//!
+//! The operations block; async code calls them on a blocking thread.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::io;
+use std::path::Path;
+
+use jiff::Timestamp;
+
+mod durable;
+mod real;
+
+pub use durable::{create_dir_all, write_durably};
+pub use real::RealDisk;
+
+/// What the product asks of a file system. Paths are never followed through a symbolic link in their last component.
+pub trait Disk: fmt::Debug + Send + Sync + 'static {
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// As the operating system says; `AlreadyExists` for [`Open::CreateNew`] on an existing path.
+    fn open(&self, path: &Path, how: Open) -> io::Result<Box<dyn DiskFile>>;
+
+    /// Renames a file, replacing what is at `to`. Durable after [`Disk::sync_dir`] of both folders.
+    ///
+    /// # Errors
+    /// As the operating system says.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// Renames a file unless something is at `to`.
+    ///
+    /// # Errors
+    /// `AlreadyExists` when something is at `to`; then nothing has changed.
+    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// Removes a file. Durable after [`Disk::sync_dir`].
+    ///
+    /// # Errors
+    /// As the operating system says.
+    fn remove_file(&self, path: &Path) -> io::Result<()>;
+
+    /// Creates one folder. Durable after [`Disk::sync_dir`] of its parent.
+    ///
+    /// # Errors
+    /// `AlreadyExists` when something is there.
+    fn create_dir(&self, path: &Path) -> io::Result<()>;
+
+    /// Removes an empty folder.
+    ///
+    /// # Errors
+    /// `DirectoryNotEmpty`, or as the operating system says.
+    fn remove_dir(&self, path: &Path) -> io::Result<()>;
+
+    /// Makes what was created, renamed and removed in a folder survive a power cut.
+    ///
+    /// # Errors
+    /// As the operating system says. A failed sync must not be retried: what it covered is lost or in doubt.
+    fn sync_dir(&self, path: &Path) -> io::Result<()>;
+
+    /// The names in a folder, in no order.
+    ///
+    /// # Errors
+    /// As the operating system says; never a part of the list.
+    fn read_dir(&self, path: &Path) -> io::Result<Vec<DirEntry>>;
+
+    /// What is at a path, not following a link.
+    ///
+    /// # Errors
+    /// As the operating system says.
+    fn metadata(&self, path: &Path) -> io::Result<Metadata>;
+
+    /// Takes the advisory lock on a file, creating the file; held until the guard is dropped or the process ends.
+    ///
+    /// # Errors
+    /// `WouldBlock` when somebody has it and `wait` is [`Wait::No`].
+    fn lock(&self, path: &Path, wait: Wait) -> io::Result<Box<dyn DiskLock>>;
+}
+
+/// An open file.
+pub trait DiskFile: fmt::Debug + Send + Sync {
+    /// Its length in bytes.
+    ///
+    /// # Errors
+    /// As the operating system says.
+    fn len(&self) -> io::Result<u64>;
+
+    /// Whether it has no bytes.
+    ///
+    /// # Errors
+    /// As the operating system says.
+    fn is_empty(&self) -> io::Result<bool> {
+        Ok(self.len()? == 0)
+    }
+
+    /// Reads up to `buffer.len()` bytes; 0 at the end of the file.
+    ///
+    /// # Errors
+    /// As the operating system says.
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
+
+    /// Writes all of `data`, making the file longer where needed.
+    ///
+    /// # Errors
+    /// As the operating system says; any part may have been written.
+    fn write_all_at(&self, offset: u64, data: &[u8]) -> io::Result<()>;
+
+    /// Makes content and length survive a power cut.
+    ///
+    /// # Errors
+    /// As the operating system says. A failed sync must not be retried.
+    fn sync(&self) -> io::Result<()>;
+}
+
+/// A lock that is held; dropping it lets go.
+pub trait DiskLock: fmt::Debug + Send + Sync {
+    /// The locked file, for saying who holds it.
+    fn file(&self) -> &dyn DiskFile;
+}
+
+/// How to open a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Open {
+    /// An existing file, for reading.
+    Read,
+    /// A file that must not exist yet, for reading and writing.
+    CreateNew,
+}
+
+/// Whether to wait for a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// Until it is free.
+    Yes,
+    /// Not at all.
+    No,
+}
+
+/// One name in a folder.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DirEntry {
+    /// The last component of the path.
+    pub name: OsString,
+    /// What it is.
+    pub kind: Kind,
+}
+
+/// What stands at a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// A regular file.
+    File,
+    /// A folder.
+    Dir,
+    /// A link, device, socket or pipe: nothing the product reads or writes.
+    Other,
+}
+
+/// What is known of a path without opening it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Metadata {
+    /// What it is.
+    pub kind: Kind,
+    /// Length in bytes, of a file.
+    pub len: u64,
+    /// When its content last changed.
+    pub modified: Timestamp,
+}
+
+/// Reads a whole file of at most `bytes_max`.
+///
+/// # Errors
+/// `FileTooLarge` when it is longer, or as the operating system says.
+pub fn read(disk: &dyn Disk, path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
+    read_file(&*disk.open(path, Open::Read)?, bytes_max)
+}
+
+/// Reads a whole open file of at most `bytes_max`.
+///
+/// # Errors
+/// `FileTooLarge` when it is longer, or as the operating system says.
+pub fn read_file(file: &dyn DiskFile, bytes_max: u64) -> io::Result<Vec<u8>> {
+    let too_large = || io::Error::from(io::ErrorKind::FileTooLarge);
+    let mut content =
+        vec![0; usize::try_from(file.len()?.min(bytes_max)).map_err(|_| too_large())?];
+    let mut filled = 0;
+    loop {
+        if filled == content.len() {
+            // The file may have grown since its length was asked: look for one byte more.
+            let mut more = [0];
+            if file.read_at(filled as u64, &mut more)? == 0 {
+                return Ok(content);
+            }
+            if filled as u64 >= bytes_max {
+                return Err(too_large());
+            }
+            content.push(more[0]);
+            filled += 1;
+        } else {
+            match file.read_at(filled as u64, &mut content[filled..])? {
+                0 => content.truncate(filled),
+                n => filled += n,
+            }
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Small files and folders that survive a power cut.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::{Disk, Open};
+
+/// Replaces the content of `path`: after `Ok` it holds `content` whatever happens next; before, the old content or none.
+///
+/// Temp file in the same folder, fsync, rename, fsync of the folder. Two writers of one path must agree by a lock. May be
+/// called twice.
+///
+/// # Errors
+/// As the operating system says; then `path` holds the old content, or the new one.
+pub fn write_durably(disk: &dyn Disk, path: &Path, content: &[u8]) -> io::Result<()> {
+    let temp = temp_path(path)?;
+    remove_if_there(disk, &temp)?;
+    let written = write_temp(disk, &temp, content).and_then(|()| disk.rename(&temp, path));
+    if let Err(error) = written {
+        // The error that counts is the first one; the next write removes what is left.
+        drop(disk.remove_file(&temp));
+        return Err(error);
+    }
+    disk.sync_dir(parent_of(path))
+}
+
+fn write_temp(disk: &dyn Disk, temp: &Path, content: &[u8]) -> io::Result<()> {
+    let file = disk.open(temp, Open::CreateNew)?;
+    file.write_all_at(0, content)?;
+    file.sync()
+}
+
+fn remove_if_there(disk: &dyn Disk, path: &Path) -> io::Result<()> {
+    match disk.remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        Err(_) | Ok(()) => Ok(()),
+    }
+}
+
+fn temp_path(path: &Path) -> io::Result<PathBuf> {
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    let mut temp = std::ffi::OsString::from(".");
+    temp.push(name);
+    temp.push(".tmp");
+    Ok(path.with_file_name(temp))
+}
+
+/// Creates a folder and its missing parents, each made durable in the folder above it. May be called twice.
+///
+/// # Errors
+/// As the operating system says; `NotADirectory` when something else stands in the way.
+pub fn create_dir_all(disk: &dyn Disk, path: &Path) -> io::Result<()> {
+    match disk.metadata(path) {
+        // A link to a folder is the operator's choice; using it shows whether it leads somewhere.
+        Ok(found) if found.kind != super::Kind::File => return Ok(()),
+        Ok(_) => return Err(io::ErrorKind::NotADirectory.into()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+    }
+    let parent = parent_of(path);
+    if parent != path {
+        create_dir_all(disk, parent)?;
+    }
+    match disk.create_dir(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        // Somebody else made it in the meantime and may not have synced yet: sync it here too.
+        Err(_) | Ok(()) => {}
+    }
+    disk.sync_dir(parent)
+}
+
+fn parent_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        Some(_) | None => Path::new("."),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::RealDisk;
+    use crate::disk::read;
+
+    #[test]
+    fn content_is_replaced_and_no_temp_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("a/b");
+        create_dir_all(&RealDisk, &folder).unwrap();
+        create_dir_all(&RealDisk, &folder).unwrap();
+        let path = folder.join("state.json");
+        write_durably(&RealDisk, &path, b"one").unwrap();
+        write_durably(&RealDisk, &path, b"two").unwrap();
+        assert_eq!(read(&RealDisk, &path, 10).unwrap(), b"two");
+        assert_eq!(RealDisk.read_dir(&folder).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_file_in_the_way_of_a_folder_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("taken");
+        write_durably(&RealDisk, &path, b"").unwrap();
+        assert_eq!(
+            create_dir_all(&RealDisk, &path).unwrap_err().kind(),
+            io::ErrorKind::NotADirectory
+        );
+    }
+
+    #[test]
+    fn a_file_over_the_cap_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("big");
+        write_durably(&RealDisk, &path, &[7; 100]).unwrap();
+        assert_eq!(
+            read(&RealDisk, &path, 99).unwrap_err().kind(),
+            io::ErrorKind::FileTooLarge
+        );
+        assert_eq!(read(&RealDisk, &path, 100).unwrap().len(), 100);
+    }
+}

@@ -1,0 +1,143 @@
+//! The file system of the machine.
+#![allow(clippy::disallowed_methods, reason = "this is the door itself")]
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::path::Path;
+
+use jiff::Timestamp;
+use rustix::fs::{CWD, FlockOperation, OFlags, RenameFlags, flock, renameat_with};
+
+use super::{DirEntry, Disk, DiskFile, DiskLock, Kind, Metadata, Open, Wait};
+
+/// The file system of the machine.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RealDisk;
+
+fn no_follow() -> i32 {
+    OFlags::NOFOLLOW.bits().cast_signed()
+}
+
+impl Disk for RealDisk {
+    fn open(&self, path: &Path, how: Open) -> io::Result<Box<dyn DiskFile>> {
+        let mut options = fs::OpenOptions::new();
+        options.read(true).custom_flags(no_follow());
+        match how {
+            Open::Read => {}
+            Open::CreateNew => {
+                options.write(true).create_new(true);
+            }
+        }
+        Ok(Box::new(RealFile(options.open(path)?)))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
+        match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+            // Not every file system knows the flag; a hard link is as exclusive.
+            Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => {
+                fs::hard_link(from, to)?;
+                fs::remove_file(from)
+            }
+            renamed => Ok(renamed?),
+        }
+    }
+
+    fn remove_file(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        fs::create_dir(path)
+    }
+
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        fs::remove_dir(path)
+    }
+
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        File::open(path)?.sync_all()
+    }
+
+    fn read_dir(&self, path: &Path) -> io::Result<Vec<DirEntry>> {
+        fs::read_dir(path)?
+            .map(|entry| {
+                let entry = entry?;
+                Ok(DirEntry {
+                    name: entry.file_name(),
+                    kind: kind_of(entry.file_type()?),
+                })
+            })
+            .collect()
+    }
+
+    fn metadata(&self, path: &Path) -> io::Result<Metadata> {
+        let found = fs::symlink_metadata(path)?;
+        Ok(Metadata {
+            kind: kind_of(found.file_type()),
+            len: found.len(),
+            modified: Timestamp::try_from(found.modified()?).map_err(io::Error::other)?,
+        })
+    }
+
+    fn lock(&self, path: &Path, wait: Wait) -> io::Result<Box<dyn DiskLock>> {
+        let file = fs::OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .custom_flags(no_follow())
+            .open(path)?;
+        let operation = match wait {
+            Wait::Yes => FlockOperation::LockExclusive,
+            Wait::No => FlockOperation::NonBlockingLockExclusive,
+        };
+        rustix::io::retry_on_intr(|| flock(&file, operation))?;
+        Ok(Box::new(RealLock(RealFile(file))))
+    }
+}
+
+fn kind_of(found: fs::FileType) -> Kind {
+    if found.is_file() {
+        Kind::File
+    } else if found.is_dir() {
+        Kind::Dir
+    } else {
+        Kind::Other
+    }
+}
+
+#[derive(Debug)]
+struct RealFile(File);
+
+impl DiskFile for RealFile {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read_at(buffer, offset)
+    }
+
+    fn write_all_at(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.0.write_all_at(data, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync_all()
+    }
+}
+
+/// `flock` belongs to the open file, so closing it lets go of the lock, also when the process is killed.
+#[derive(Debug)]
+struct RealLock(RealFile);
+
+impl DiskLock for RealLock {
+    fn file(&self) -> &dyn DiskFile {
+        &self.0
+    }
+}

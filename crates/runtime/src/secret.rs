@@ -1,0 +1,192 @@
+//! Values that must never be printed, and the last line of defence that removes them from any text that leaves the process.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::{PoisonError, RwLock};
+
+/// What stands in the place of a secret.
+pub const MASK: &str = "***";
+
+/// A shorter value would blank out ordinary words wherever [`redact`] meets them.
+const REDACT_BYTES_MIN: usize = 6;
+
+static KNOWN: RwLock<BTreeSet<String>> = RwLock::new(BTreeSet::new());
+
+/// A password, key or token. It prints as `***` in every form; only [`Secret::expose`] gives the value.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Wraps a value and makes [`redact`] know it.
+    #[must_use]
+    pub fn new(value: impl Into<String>) -> Self {
+        let value = value.into();
+        remember(&value);
+        Self(value)
+    }
+
+    /// The value itself, for the one place that needs it.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(MASK)
+    }
+}
+
+impl fmt::Display for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(MASK)
+    }
+}
+
+impl serde::Serialize for Secret {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(MASK)
+    }
+}
+
+/// A URL whose user information and query may carry secrets: they are not printed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct PrivateUrl(String);
+
+impl PrivateUrl {
+    /// Wraps a URL and makes [`redact`] know its user information and the values of its query.
+    #[must_use]
+    pub fn new(url: impl Into<String>) -> Self {
+        let url = url.into();
+        let parts = Parts::of(&url);
+        for user_part in parts.user.into_iter().flat_map(|user| user.split(':')) {
+            remember(user_part);
+        }
+        for pair in parts.query.into_iter().flat_map(|query| query.split('&')) {
+            remember(pair.split_once('=').map_or(pair, |(_, value)| value));
+        }
+        Self(url)
+    }
+
+    /// The whole URL, for making the request.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+struct Parts<'a> {
+    before_user: &'a str,
+    user: Option<&'a str>,
+    host_and_path: &'a str,
+    query: Option<&'a str>,
+}
+
+impl<'a> Parts<'a> {
+    fn of(url: &'a str) -> Self {
+        let (address, query) = match url.split_once(['?', '#']) {
+            Some((address, query)) => (address, Some(query)),
+            None => (url, None),
+        };
+        let start = address.find("://").map_or(0, |at| at + 3);
+        let (before_user, rest) = address.split_at(start);
+        let authority_end = rest.find('/').unwrap_or(rest.len());
+        match rest[..authority_end].rfind('@') {
+            Some(at) => Self {
+                before_user,
+                user: Some(&rest[..at]),
+                host_and_path: &rest[at + 1..],
+                query,
+            },
+            None => Self {
+                before_user,
+                user: None,
+                host_and_path: rest,
+                query,
+            },
+        }
+    }
+}
+
+impl fmt::Display for PrivateUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parts = Parts::of(&self.0);
+        f.write_str(parts.before_user)?;
+        if parts.user.is_some() {
+            write!(f, "{MASK}@")?;
+        }
+        f.write_str(parts.host_and_path)?;
+        if parts.query.is_some() {
+            write!(f, "?{MASK}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for PrivateUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl serde::Serialize for PrivateUrl {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+fn remember(value: &str) {
+    if value.len() >= REDACT_BYTES_MIN {
+        KNOWN
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(value.to_owned());
+    }
+}
+
+/// `text` with every known secret masked: for errors of foreign code, which may quote a URL or a header.
+///
+/// Everything that leaves the process as text (log, page, error) passes through here; types are the first line of defence,
+/// this is the second.
+#[must_use]
+pub fn redact(text: &str) -> String {
+    let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
+    let mut clean = text.to_owned();
+    // Longest first, so that a secret inside another one does not leave its ends behind.
+    let mut secrets: Vec<&String> = known
+        .iter()
+        .filter(|secret| clean.contains(secret.as_str()))
+        .collect();
+    secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+    for secret in secrets {
+        clean = clean.replace(secret.as_str(), MASK);
+    }
+    clean
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_prints_as_a_mask_in_every_form() {
+        let secret = Secret::new("canary-4711");
+        assert_eq!(format!("{secret} {secret:?}"), "*** ***");
+        assert_eq!(serde_json::to_string(&secret).unwrap(), "\"***\"");
+        assert_eq!(redact("key canary-4711 rejected"), "key *** rejected");
+    }
+
+    #[test]
+    fn a_url_keeps_its_place_and_loses_its_secrets() {
+        let url =
+            PrivateUrl::new("https://me:canary-pass@host:9000/a/b?token=canary-token&x=1#frag");
+        assert_eq!(url.to_string(), "https://***@host:9000/a/b?***");
+        assert_eq!(redact("GET canary-pass canary-token"), "GET *** ***");
+        assert_eq!(
+            PrivateUrl::new("s3://bucket/prefix").to_string(),
+            "s3://bucket/prefix"
+        );
+        assert_eq!(PrivateUrl::new("file:./lake").to_string(), "file:./lake");
+    }
+}
