@@ -1,7 +1,7 @@
 //! Deleting. Who calls this has proven that the content is elsewhere, or was told by a person.
 
-use cannery_formats::Key;
 use cannery_formats::large_object::COMMIT_BYTES_MAX;
+use cannery_formats::{Key, LargeObject};
 use futures::stream::{self, TryStreamExt as _};
 use object_store::ObjectStoreExt as _;
 
@@ -37,30 +37,40 @@ impl Lake {
     }
 
     async fn delete_attempts(&self, key: &Key, attempts: &mut Attempts<'_>) -> Result<(), Failure> {
-        let stored = match self.stored_head(key, attempts).await {
-            Ok(stored) => stored,
-            Err(failure) if failure.kind == ErrorKind::Absent => return Ok(()),
-            Err(failure) => return Err(failure),
-        };
-        let commit = if stored.bytes <= COMMIT_BYTES_MAX {
-            match self.find(key, COMMIT_BYTES_MAX, attempts).await {
-                Ok(Found::Large(commit, _)) => Some(commit),
-                Ok(Found::Plain(_)) => None,
-                // A damaged commit names no data, but a person may still want it gone.
-                Err(failure) if matches!(failure.kind, ErrorKind::Corrupt | ErrorKind::Invalid) => {
-                    None
-                }
-                Err(failure) if failure.kind == ErrorKind::Absent => return Ok(()),
-                Err(failure) => return Err(failure),
-            }
-        } else {
-            None
-        };
+        let commit = self.commit_at(key, attempts).await?;
         // The commit goes first: a reader must never find one without its data.
         self.delete_stored(key, attempts).await?;
         match commit {
             Some(commit) => self.delete_stored(&commit.data, attempts).await,
             None => Ok(()),
+        }
+    }
+
+    /// The commit of a large object at `key`. `None` also when nothing is there: the delete goes on all the same, because
+    /// the answer to an earlier one may have been lost before it was durable.
+    async fn commit_at(
+        &self,
+        key: &Key,
+        attempts: &mut Attempts<'_>,
+    ) -> Result<Option<LargeObject>, Failure> {
+        let found = match self.stored_head(key, attempts).await {
+            Ok(stored) if stored.bytes > COMMIT_BYTES_MAX => return Ok(None),
+            Ok(_) => self.find(key, COMMIT_BYTES_MAX, attempts).await,
+            Err(failure) => Err(failure),
+        };
+        match found {
+            Ok(Found::Large(commit, _)) => Ok(Some(commit)),
+            Ok(Found::Plain(_)) => Ok(None),
+            // A damaged commit names no data, but a person may still want it gone.
+            Err(failure)
+                if matches!(
+                    failure.kind,
+                    ErrorKind::Absent | ErrorKind::Corrupt | ErrorKind::Invalid
+                ) =>
+            {
+                Ok(None)
+            }
+            Err(failure) => Err(failure),
         }
     }
 

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use async_trait::async_trait;
 use cannery_formats::{Digest, Hasher};
 use cannery_runtime::Rng;
-use cannery_runtime::disk::{Disk, DiskFile, Kind, Open, Wait};
+use cannery_runtime::disk::{Disk, DiskFile, Kind, Open, Wait, is_sync_failure};
 use futures::stream::{BoxStream, StreamExt as _};
 use object_store::path::Path;
 use object_store::{
@@ -126,12 +126,18 @@ impl Inner {
             return Ok(Arc::clone(area));
         }
         let area =
-            TempArea::open(&self.disk, &self.root.join(PRIVATE), &self.rng).map_err(generic)?;
+            TempArea::open(&self.disk, &self.root.join(PRIVATE), &self.rng).map_err(|error| {
+                if is_sync_failure(&error) {
+                    self.sync_failed(&error)
+                } else {
+                    generic(error)
+                }
+            })?;
         Ok(Arc::clone(slot.insert(Arc::new(area))))
     }
 
     /// Moves a finished file into place. After `Ok` it survives a power cut; after `AlreadyExists` what is there does.
-    fn commit(&self, temp: &TempFile, location: &Path, mode: &PutMode) -> Result<PutResult> {
+    fn commit(&self, temp: &mut TempFile, location: &Path, mode: &PutMode) -> Result<PutResult> {
         let target = self.object_path(location)?;
         let folder = target.parent().expect("an object lies below the root");
         self.make_durable(folder)?;
@@ -162,6 +168,9 @@ impl Inner {
                 false
             }
         };
+        if !exists {
+            temp.moved();
+        }
         // Also when the object was there before: its writer may have died between the rename and this.
         self.disk
             .sync_dir(folder)
@@ -243,13 +252,21 @@ impl Inner {
     fn delete(&self, location: &Path) -> Result<()> {
         let target = self.object_path(location)?;
         let folder = target.parent().expect("an object lies below the root");
-        match self.disk.metadata(&target) {
-            Ok(found) if found.kind == Kind::File => {}
+        match self.disk.metadata(folder) {
+            Ok(found) if found.kind == Kind::Dir => {}
             Ok(_) => return Ok(()),
             Err(error) if is_absent(&error) => return Ok(()),
             Err(error) => return Err(generic(error)),
         }
+        if self
+            .disk
+            .metadata(&target)
+            .is_ok_and(|found| found.kind == Kind::Dir)
+        {
+            return Ok(());
+        }
         let _lock = self.lock(location)?;
+        // Synced also when it is gone already: whoever removed it may have died before that.
         match self.disk.remove_file(&target) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(generic(error)),
             Err(_) | Ok(()) => {}
@@ -274,7 +291,7 @@ impl Inner {
             CopyMode::Overwrite => PutMode::Overwrite,
             CopyMode::Create => PutMode::Create,
         };
-        self.commit(&temp, to, &mode).map(drop)
+        self.commit(&mut temp, to, &mode).map(drop)
     }
 
     fn put(&self, location: &Path, payload: &PutPayload, mode: &PutMode) -> Result<PutResult> {
@@ -286,7 +303,7 @@ impl Inner {
             temp.append(chunk).map_err(generic)?;
         }
         temp.finish().map_err(|error| self.sync_failed(&error))?;
-        self.commit(&temp, location, mode)
+        self.commit(&mut temp, location, mode)
     }
 
     fn read_error(&self, error: io::Error, location: &Path) -> object_store::Error {

@@ -122,24 +122,32 @@ impl Lake {
         bytes_max: u64,
         attempts: &mut Attempts<'_>,
     ) -> Result<Object, Failure> {
-        let path = self.path(key);
         loop {
-            let attempt = async {
-                let result = self.store().get_opts(&path, GetOptions::default()).await?;
-                check_size(result.meta.size, bytes_max)?;
-                let (meta, expected) = (result.meta.clone(), result.meta.size);
-                let bytes = collect(result, expected).await?;
-                Ok::<_, Failure>(Object {
-                    bytes,
-                    version: version_of(&meta),
-                    modified: modified_of(&meta),
-                })
-            };
-            match attempts.run(bytes_max.min(64 << 20), attempt).await {
+            match self.fetch_once(key, bytes_max, attempts).await {
                 Ok(object) => return Ok(object),
                 Err(failure) => attempts.pause(failure).await?,
             }
         }
+    }
+
+    async fn fetch_once(
+        &self,
+        key: &Key,
+        bytes_max: u64,
+        attempts: &Attempts<'_>,
+    ) -> Result<Object, Failure> {
+        let path = self.path(key);
+        let result = attempts
+            .run(0, self.store().get_opts(&path, GetOptions::default()))
+            .await?;
+        let meta = result.meta.clone();
+        check_size(meta.size, bytes_max)?;
+        let bytes = attempts.run(meta.size, collect(result, meta.size)).await?;
+        Ok(Object {
+            bytes,
+            version: version_of(&meta),
+            modified: modified_of(&meta),
+        })
     }
 
     /// Reads exactly the bytes `range` of an object.
@@ -204,30 +212,39 @@ impl Lake {
         range: &Range<u64>,
         attempts: &mut Attempts<'_>,
     ) -> Result<(Bytes, u64), Failure> {
-        let path = self.path(key);
-        let wanted = range.end - range.start;
         loop {
-            let attempt = async {
-                let options = GetOptions::new().with_range(Some(GetRange::Bounded(range.clone())));
-                let result = match self.store().get_opts(&path, options).await {
-                    Ok(result) => result,
-                    Err(error) => return Err(self.explain_range_error(error, &path, range).await),
-                };
-                check_range(range, result.meta.size)?;
-                if result.range != *range {
-                    return Err(Failure::new(
-                        ErrorKind::Unavailable,
-                        "the store sent another range than asked for",
-                    ));
-                }
-                let size = result.meta.size;
-                Ok::<_, Failure>((collect(result, wanted).await?, size))
-            };
-            match attempts.run(wanted, attempt).await {
+            match self.fetch_range_once(key, range, attempts).await {
                 Ok(found) => return Ok(found),
                 Err(failure) => attempts.pause(failure).await?,
             }
         }
+    }
+
+    async fn fetch_range_once(
+        &self,
+        key: &Key,
+        range: &Range<u64>,
+        attempts: &Attempts<'_>,
+    ) -> Result<(Bytes, u64), Failure> {
+        let path = self.path(key);
+        let options = GetOptions::new().with_range(Some(GetRange::Bounded(range.clone())));
+        let answer = async {
+            match self.store().get_opts(&path, options).await {
+                Ok(result) => Ok(result),
+                Err(error) => Err(self.explain_range_error(error, &path, range).await),
+            }
+        };
+        let result = attempts.run(0, answer).await?;
+        let size = result.meta.size;
+        check_range(range, size)?;
+        if result.range != *range {
+            return Err(Failure::new(
+                ErrorKind::Unavailable,
+                "the store sent another range than asked for",
+            ));
+        }
+        let wanted = range.end - range.start;
+        Ok((attempts.run(wanted, collect(result, wanted)).await?, size))
     }
 
     /// Stores answer a range beyond the end in different ways; the size tells.

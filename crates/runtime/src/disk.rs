@@ -12,7 +12,7 @@ use jiff::Timestamp;
 mod durable;
 mod real;
 
-pub use durable::{create_dir_all, write_durably};
+pub use durable::{create_dir_all, is_sync_failure, write_durably};
 pub use real::RealDisk;
 
 /// What the product asks of a file system. Paths are never followed through a symbolic link in their last component.

@@ -48,6 +48,7 @@ impl TempArea {
             file,
             length: 0,
             state: State::Open(Hasher::default()),
+            moved: false,
         })
     }
 }
@@ -79,6 +80,7 @@ pub(super) struct TempFile {
     file: Box<dyn DiskFile>,
     length: u64,
     state: State,
+    moved: bool,
 }
 
 #[derive(Debug)]
@@ -111,6 +113,11 @@ impl TempFile {
         &self.path
     }
 
+    /// It has its name now: there is nothing to remove.
+    pub(super) fn moved(&mut self) {
+        self.moved = true;
+    }
+
     pub(super) fn digest(&self) -> Digest {
         match &self.state {
             State::Finished(digest) => *digest,
@@ -121,7 +128,9 @@ impl TempFile {
 
 impl Drop for TempFile {
     fn drop(&mut self) {
-        // Gone already when it was renamed; otherwise the next start removes what this cannot.
-        self.disk.remove_file(&self.path).ok();
+        if !self.moved {
+            // What this cannot remove, the next start does.
+            self.disk.remove_file(&self.path).ok();
+        }
     }
 }

@@ -82,7 +82,7 @@ impl MultipartUpload for DiskUpload {
         self.store
             .blocking(move |inner| {
                 temp.finish().map_err(|error| inner.sync_failed(&error))?;
-                inner.commit(&temp, &location, &PutMode::Overwrite)
+                inner.commit(&mut temp, &location, &PutMode::Overwrite)
             })
             .await
     }

@@ -3,7 +3,25 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{Disk, Open};
+use super::{Disk, Kind, Open};
+
+/// A sync failed: what it covered may be lost, and repeating it would not bring it back.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot make a write durable: {0}")]
+struct SyncFailed(io::Error);
+
+/// Whether an error of this module says that something may never become durable, however often it is repeated.
+#[must_use]
+pub fn is_sync_failure(error: &io::Error) -> bool {
+    error
+        .get_ref()
+        .is_some_and(|inner| inner.is::<SyncFailed>())
+}
+
+fn sync_dir(disk: &dyn Disk, folder: &Path) -> io::Result<()> {
+    disk.sync_dir(folder)
+        .map_err(|error| io::Error::new(error.kind(), SyncFailed(error)))
+}
 
 /// Replaces the content of `path`: after `Ok` it holds `content` whatever happens next; before, the old content or none.
 ///
@@ -21,7 +39,7 @@ pub fn write_durably(disk: &dyn Disk, path: &Path, content: &[u8]) -> io::Result
         drop(disk.remove_file(&temp));
         return Err(error);
     }
-    disk.sync_dir(parent_of(path))
+    sync_dir(disk, parent_of(path))
 }
 
 fn write_temp(disk: &dyn Disk, temp: &Path, content: &[u8]) -> io::Result<()> {
@@ -45,34 +63,54 @@ fn temp_path(path: &Path) -> io::Result<PathBuf> {
     Ok(path.with_file_name(temp))
 }
 
-/// Creates a folder and its missing parents, each made durable in the folder above it. May be called twice.
+/// Creates a folder and its missing parents and makes the whole path durable, also what was there before: whoever made
+/// it may have died before syncing it. May be called twice.
 ///
 /// # Errors
 /// As the operating system says; `NotADirectory` when something else stands in the way.
 pub fn create_dir_all(disk: &dyn Disk, path: &Path) -> io::Result<()> {
+    let parent = parent_of(path);
     match disk.metadata(path) {
+        Ok(found) if found.kind == Kind::File => return Err(io::ErrorKind::NotADirectory.into()),
         // A link to a folder is the operator's choice; using it shows whether it leads somewhere.
-        Ok(found) if found.kind != super::Kind::File => return Ok(()),
-        Ok(_) => return Err(io::ErrorKind::NotADirectory.into()),
+        Ok(_) => {
+            return if parent == path {
+                Ok(())
+            } else {
+                sync_found(disk, parent)
+            };
+        }
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error),
     }
-    let parent = parent_of(path);
-    if parent != path {
-        create_dir_all(disk, parent)?;
-    }
+    create_dir_all(disk, parent)?;
     match disk.create_dir(path) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-        // Somebody else made it in the meantime and may not have synced yet: sync it here too.
         Err(_) | Ok(()) => {}
     }
-    disk.sync_dir(parent)
+    sync_dir(disk, parent)
+}
+
+/// Syncs a folder that was there before, and those above it. One that this user may not even open was made by somebody
+/// else, and is theirs to sync.
+fn sync_found(disk: &dyn Disk, folder: &Path) -> io::Result<()> {
+    match sync_dir(disk, folder) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(()),
+        synced => synced?,
+    }
+    let parent = parent_of(folder);
+    if parent == folder {
+        Ok(())
+    } else {
+        sync_found(disk, parent)
+    }
 }
 
 fn parent_of(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
-        Some(_) | None => Path::new("."),
+        Some(_) => Path::new("."),
+        None => path,
     }
 }
 

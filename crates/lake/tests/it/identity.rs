@@ -1,0 +1,122 @@
+//! Whose lake it is.
+
+use cannery_formats::Key;
+use cannery_lake::{ErrorKind, Lake, Mirrors};
+
+use crate::engines::Engine;
+
+const ME: &str = "cannery 0.1.0";
+
+fn mirrors(lakes: &[&Lake]) -> Mirrors {
+    Mirrors::new(lakes.iter().map(|lake| (*lake).clone()).collect()).unwrap()
+}
+
+#[tokio::test]
+async fn a_new_lake_gets_one_id_in_all_mirrors_and_keeps_it() {
+    let (one, two) = (Engine::memory().lake("a"), Engine::memory().lake("b"));
+    let first = mirrors(&[&one, &two]).establish(None, ME).await.unwrap();
+    assert!(first.created);
+    assert_eq!(one.manifest().await.unwrap(), two.manifest().await.unwrap());
+    let again = mirrors(&[&one, &two])
+        .establish(Some(&first.lake), ME)
+        .await
+        .unwrap();
+    assert_eq!(
+        (again.lake.as_str(), again.created),
+        (first.lake.as_str(), false)
+    );
+}
+
+#[tokio::test]
+async fn a_new_mirror_joins_the_lake_that_is_there() {
+    let (old, new) = (Engine::memory().lake(""), Engine::memory().lake(""));
+    let made = mirrors(&[&old]).establish(None, ME).await.unwrap();
+    let joined = mirrors(&[&new, &old])
+        .establish(Some(&made.lake), ME)
+        .await
+        .unwrap();
+    assert_eq!(joined.lake, made.lake);
+    assert_eq!(new.manifest().await.unwrap(), old.manifest().await.unwrap());
+}
+
+#[tokio::test]
+async fn many_that_start_at_once_make_one_lake() {
+    let engine = Engine::memory();
+    let starts = (0..8).map(|_| {
+        let mirrors = mirrors(&[&engine.lake("")]);
+        tokio::spawn(async move { mirrors.establish(None, ME).await.unwrap().lake })
+    });
+    let mut ids = Vec::new();
+    for start in starts {
+        ids.push(start.await.unwrap());
+    }
+    ids.dedup();
+    assert_eq!(ids.len(), 1);
+}
+
+#[tokio::test]
+async fn another_lake_is_refused_with_the_reason() {
+    let (one, two) = (Engine::memory().lake(""), Engine::memory().lake(""));
+    let made = mirrors(&[&one]).establish(None, ME).await.unwrap();
+    mirrors(&[&two]).establish(None, ME).await.unwrap();
+    for (mirrors, expected, reason) in [
+        (
+            mirrors(&[&one, &two]),
+            None,
+            "but its mirror `main` is lake",
+        ),
+        (
+            mirrors(&[&two]),
+            Some(made.lake.as_str()),
+            "but this workspace belongs to lake",
+        ),
+        (
+            mirrors(&[&Engine::memory().lake("")]),
+            Some(made.lake.as_str()),
+            "it is another place, or was emptied",
+        ),
+    ] {
+        let error = mirrors.establish(expected, ME).await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::NotOurs);
+        assert!(error.to_string().contains(reason), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_newer_or_foreign_lake_is_refused_and_left_alone() {
+    for (content, reason) in [
+        (
+            &include_bytes!("../../../formats/fixtures/lake_manifest/newer-format.json")[..],
+            "format 2 is newer",
+        ),
+        (b"hello", "was not written by cannery"),
+    ] {
+        let lake = Engine::memory().lake("");
+        lake.put_new(&Key::lake_manifest(), content.to_vec())
+            .await
+            .unwrap();
+        let error = mirrors(&[&lake]).establish(None, ME).await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::NotOurs);
+        assert!(error.to_string().contains(reason), "{error}");
+        assert_eq!(
+            &lake.get(&Key::lake_manifest(), 1_000).await.unwrap().bytes[..],
+            content
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_put_counts_only_when_every_mirror_has_it() {
+    let (one, two) = (Engine::memory().lake(""), Engine::memory().lake(""));
+    let key = Key::new("k").unwrap();
+    two.put_new(&key, b"other".to_vec()).await.unwrap();
+    let put = mirrors(&[&one, &two]).put_new(&key, b"mine".to_vec()).await;
+    assert!(!put.is_everywhere());
+    two.delete(&key).await.unwrap();
+    assert!(
+        mirrors(&[&one, &two])
+            .put_new(&key, b"mine".to_vec())
+            .await
+            .is_everywhere()
+    );
+}

@@ -1,0 +1,152 @@
+//! The home page.
+
+use maud::{Markup, html};
+
+use crate::page::prose;
+use crate::section::{Card, State};
+use crate::shell::NextStep;
+use crate::sparkline;
+use crate::status::{Process, Status, Summary};
+
+pub(crate) fn render(status: &Status<'_>) -> Markup {
+    html! {
+        (banner(status))
+        @for section in &status.sections { (section_block(section)) }
+        div.foot-grid {
+            @if !status.next_steps.is_empty() { (next_steps(status.next_steps)) }
+            (process(&status.process))
+        }
+    }
+}
+
+fn banner(status: &Status<'_>) -> Markup {
+    html! {
+        section.banner.(status.state.class()) {
+            span.disc.(status.state.class()) aria-hidden="true" {}
+            div {
+                h1 { (status.summary) }
+                @if status.attention.is_empty() {
+                    p { "Node " strong { (status.process.identity.node) } ", up for " (span(status.process.uptime_seconds)) "." }
+                } @else {
+                    ul {
+                        @for item in &status.attention {
+                            li { (dot(item.state)) div { strong { (item.name) } " " span { (prose(&item.reason)) } } }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn section_block(section: &Summary<'_>) -> Markup {
+    html! {
+        section.block id=(section.slug) {
+            div.block-head {
+                h2 { (section.title) }
+                @if section.has_page {
+                    a href={ "/" (section.slug) } { "Open" span.sr { " " (section.title) } span aria-hidden="true" { " →" } }
+                }
+            }
+            @if section.cards.is_empty() {
+                p.empty { "Nothing to show yet." }
+            } @else {
+                div.cards { @for card in &section.cards { (card_block(card)) } }
+            }
+        }
+    }
+}
+
+fn card_block(card: &Card) -> Markup {
+    html! {
+        article.card.(card.state.class()) {
+            h3 { (dot(card.state)) (card.title) }
+            @if !card.value.is_empty() {
+                p.value { (card.value) @if !card.label.is_empty() { " " span.label { (card.label) } } }
+            }
+            @if let Some(note) = &card.note { p.note { (prose(note)) } }
+            @if !card.details.is_empty() {
+                dl { @for line in &card.details { div { dt { (line.key) } dd { (line.value) } } } }
+            }
+            @if let Some(curve) = card.series.as_ref().and_then(sparkline::draw) { (curve) }
+        }
+    }
+}
+
+fn dot(state: State) -> Markup {
+    html! { span.dot.(state.class()) { span.sr { (state.words()) ": " } } }
+}
+
+fn next_steps(steps: &[NextStep]) -> Markup {
+    html! {
+        section.block {
+            div.block-head { h2 { "Next steps" } }
+            ol.steps {
+                @for step in steps {
+                    li {
+                        h3 { (step.title) }
+                        p { (prose(&step.text)) }
+                        @if let Some(command) = &step.command { pre tabindex="0" { code { (command) } } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn process(process: &Process<'_>) -> Markup {
+    let identity = process.identity;
+    html! {
+        section.block {
+            div.block-head { h2 { "This process" } }
+            article.card.facts {
+                dl {
+                    (fact("Up for", &span(process.uptime_seconds)))
+                    (fact("Since", &identity.started.strftime("%Y-%m-%d %H:%M UTC").to_string()))
+                    (fact("Node", &identity.node))
+                    (fact("Workspace", &identity.workspace))
+                    (fact("Version", &format!("{} ({})", identity.version, identity.commit)))
+                }
+                h3 { "Running tasks: " (process.tasks.len()) }
+                ul.tasks { @for task in &process.tasks { li { (task) } } }
+            }
+        }
+    }
+}
+
+fn fact(key: &str, value: &str) -> Markup {
+    html! { div { dt { (key) } dd { (value) } } }
+}
+
+/// A time span in its two largest units.
+fn span(seconds: u64) -> String {
+    let (minutes, hours, days) = (seconds / 60, seconds / 3_600, seconds / 86_400);
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3_600 => format!("{minutes} min"),
+        3_600..86_400 => format!("{hours} h {} min", minutes % 60),
+        86_400.. => format!("{days} d {} h", hours % 24),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::span;
+
+    #[test]
+    fn a_span_is_told_in_its_two_largest_units() {
+        let spans = [0, 59, 60, 3_599, 3_600, 7_499, 86_399, 86_400, 900_000].map(span);
+        let expected = [
+            "0 s",
+            "59 s",
+            "1 min",
+            "59 min",
+            "1 h 0 min",
+            "2 h 4 min",
+            "23 h 59 min",
+            "1 d 0 h",
+            "10 d 10 h",
+        ];
+        assert_eq!(spans, expected);
+    }
+}

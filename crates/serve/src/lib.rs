@@ -1,0 +1,37 @@
+//! The monitoring server: home page, health, readiness, metrics, and the frame into which every part of the product puts
+//! its own section.
+//!
+//! This crate reads; it never runs a stage and never opens a lake. What it shows is passed in: a part implements
+//! [`Section`], reports to [`Readiness`], and registers its metrics with the registry given to [`ShellBuilder::metrics`].
+//! A section therefore cannot hurt the server: one that hangs or panics becomes a red card.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `shell.rs` | what the binary builds and starts |
+//! | `server.rs`, `stall.rs`, `timer.rs` | accept loop, connection limits, slow clients |
+//! | `guard.rs`, `guard/` | what every request must pass and every answer carries |
+//! | `routes.rs` | which address shows what |
+//! | `section.rs`, `sparkline.rs` | what a part of the product hands in |
+//! | `status.rs`, `home.rs`, `page.rs` | gathering, home page, layout |
+//! | `health.rs`, `metrics.rs`, `asset.rs` | `/healthz` and `/readyz`, `/metrics`, `/assets` |
+
+mod asset;
+mod guard;
+mod health;
+mod home;
+mod metrics;
+mod page;
+mod routes;
+mod section;
+mod server;
+mod shell;
+mod sparkline;
+mod stall;
+mod status;
+mod timer;
+
+pub use guard::Verbatim;
+pub use health::{Check, Readiness};
+pub use section::{Card, Section, State};
+pub use server::{Audience, ListenError};
+pub use shell::{Identity, NextStep, Shell, ShellBuilder};

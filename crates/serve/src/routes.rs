@@ -1,0 +1,91 @@
+//! Which address shows what.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, State};
+use axum::middleware;
+use axum::response::Response;
+use axum::routing::get;
+use http::{HeaderMap, StatusCode};
+
+use crate::guard::{self, BODY_BYTES_MAX, Guard};
+use crate::section::Section;
+use crate::server::Audience;
+use crate::shell::Parts;
+use crate::{health, home, metrics, page, status};
+
+/// First parts of addresses that no section can have.
+pub(crate) const RESERVED: [&str; 7] = [
+    "api", "assets", "config", "healthz", "metrics", "readyz", "status",
+];
+
+/// The routes of one listener behind its guard. Here the audience decides which routes exist.
+pub(crate) fn router(parts: &Arc<Parts>, audience: Audience, bound: SocketAddr) -> Router {
+    let guard = Guard::new(parts, audience, bound);
+    reading(parts)
+        .fallback(async |State(parts): State<Arc<Parts>>| page::not_found(&parts))
+        .with_state(Arc::clone(parts))
+        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .layer(middleware::from_fn_with_state(guard, guard::guard))
+}
+
+/// What every listener has.
+fn reading(parts: &Arc<Parts>) -> Router<Arc<Parts>> {
+    let mut router = Router::new()
+        .route("/", get(show_home))
+        .route("/status.json", get(show_status))
+        .route("/healthz", get(async || health::alive()))
+        .route("/readyz", get(show_readiness))
+        .route(
+            "/metrics",
+            get(async |State(parts): State<Arc<Parts>>| metrics::expose(&parts.metrics)),
+        );
+    for asset in parts.assets.all() {
+        let served = asset.clone();
+        router = router.route(&asset.path, get(async move || served.serve()));
+    }
+    for section in parts
+        .sections
+        .iter()
+        .filter(|section| section.page().is_some())
+    {
+        let path = format!("/{}", section.slug());
+        let section = Arc::clone(section);
+        let show = async move |State(parts): State<Arc<Parts>>| {
+            show_section(&parts, section.as_ref()).await
+        };
+        router = router.route(&path, get(show));
+    }
+    router
+}
+
+async fn show_home(State(parts): State<Arc<Parts>>) -> Response {
+    let main = home::render(&status::gather(&parts).await);
+    page::page(&parts, StatusCode::OK, "/", "Overview", &main)
+}
+
+async fn show_status(State(parts): State<Arc<Parts>>) -> Response {
+    page::json(StatusCode::OK, &status::gather(&parts).await)
+}
+
+async fn show_readiness(State(parts): State<Arc<Parts>>, asked: HeaderMap) -> Response {
+    health::ready(&parts.readiness, &asked)
+}
+
+async fn show_section(parts: &Parts, section: &dyn Section) -> Response {
+    match section.page() {
+        Some(content) => {
+            let path = format!("/{}", section.slug());
+            page::page(
+                parts,
+                StatusCode::OK,
+                &path,
+                section.title(),
+                &content.await,
+            )
+        }
+        None => page::not_found(parts),
+    }
+}

@@ -1,0 +1,135 @@
+//! What a part of the product hands in: a section of cards on the home page, and a page of its own if it wants one.
+
+use futures::future::BoxFuture;
+use maud::Markup;
+use serde::Serialize;
+
+/// A part of the product as the dashboard sees it.
+///
+/// The methods are called for every view of a page, several at once. They should answer from memory: a section that takes
+/// longer than a few seconds, or panics, is shown as a red card and the other sections are not held up.
+pub trait Section: Send + Sync {
+    /// Its place in addresses: lower-case letters, digits and `-`; constant.
+    fn slug(&self) -> &str;
+
+    /// Its name for people; constant.
+    fn title(&self) -> &str;
+
+    /// The summary on the home page.
+    fn cards(&self) -> BoxFuture<'_, Vec<Card>>;
+
+    /// The content of `/<slug>`, or nothing if the cards say it all. Whether there is a page must not change.
+    fn page(&self) -> Option<BoxFuture<'_, Markup>> {
+        None
+    }
+}
+
+/// How something is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// Nothing to do, and nothing wrong.
+    Idle,
+    /// Working as it should.
+    Good,
+    /// Working, but someone should look.
+    Warn,
+    /// Not working.
+    Bad,
+}
+
+impl State {
+    pub(crate) fn class(self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::Good => "good",
+            Self::Warn => "warn",
+            Self::Bad => "bad",
+        }
+    }
+
+    /// For those who cannot see the colour.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::Good => "running",
+            Self::Warn => "look at this",
+            Self::Bad => "not working",
+        }
+    }
+}
+
+/// One summary: a state, a value to read from across the room, and what stands behind it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Card {
+    pub(crate) title: String,
+    pub(crate) state: State,
+    pub(crate) value: String,
+    pub(crate) label: String,
+    pub(crate) note: Option<String>,
+    pub(crate) details: Vec<Detail>,
+    pub(crate) series: Option<Series>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Detail {
+    pub(crate) key: String,
+    pub(crate) value: String,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Series {
+    pub(crate) title: String,
+    pub(crate) values: Vec<f64>,
+}
+
+impl Card {
+    /// A card with a title and a state only.
+    #[must_use]
+    pub fn new(title: impl Into<String>, state: State) -> Self {
+        Self {
+            title: title.into(),
+            state,
+            value: String::new(),
+            label: String::new(),
+            note: None,
+            details: Vec::new(),
+            series: None,
+        }
+    }
+
+    /// The big value and, beside it, its unit or what is counted.
+    #[must_use]
+    pub fn value(mut self, value: impl Into<String>, label: impl Into<String>) -> Self {
+        self.value = value.into();
+        self.label = label.into();
+        self
+    }
+
+    /// Why the state is what it is, and what to do. The home page repeats it at the top while the state is warn or bad.
+    #[must_use]
+    pub fn note(mut self, note: impl Into<String>) -> Self {
+        self.note = Some(note.into());
+        self
+    }
+
+    /// One more line of detail.
+    #[must_use]
+    pub fn detail(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.details.push(Detail {
+            key: key.into(),
+            value: value.into(),
+        });
+        self
+    }
+
+    /// A curve, oldest value first. `title` says what is drawn and over which time.
+    #[must_use]
+    pub fn series(mut self, title: impl Into<String>, values: Vec<f64>) -> Self {
+        self.series = Some(Series {
+            title: title.into(),
+            values,
+        });
+        self
+    }
+}

@@ -1,0 +1,156 @@
+//! What the binary builds and starts.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cannery_runtime::{Clock, Tasks};
+use jiff::Timestamp;
+use prometheus_client::registry::Registry;
+use serde::Serialize;
+
+use crate::asset::Assets;
+use crate::health::Readiness;
+use crate::routes;
+use crate::section::Section;
+use crate::server::{self, Audience, ListenError};
+
+/// Which process this is.
+#[derive(Clone, Debug, Serialize)]
+pub struct Identity {
+    /// The version of the program.
+    pub version: String,
+    /// The commit it was built from.
+    pub commit: String,
+    /// The name of the node in object names and metrics.
+    pub node: String,
+    /// The folder it works in, as a person would write it.
+    pub workspace: String,
+    /// When the process started.
+    pub started: Timestamp,
+}
+
+/// Something a person may want to do next.
+#[derive(Clone, Debug, Serialize)]
+pub struct NextStep {
+    /// A few words.
+    pub title: String,
+    /// What it is good for.
+    pub text: String,
+    /// A command to copy, if there is one.
+    pub command: Option<String>,
+}
+
+/// The monitoring server; cheap to clone. One shell may listen on several addresses.
+#[derive(Clone)]
+pub struct Shell(Arc<Parts>);
+
+/// Collects what a [`Shell`] shows.
+pub struct ShellBuilder(Parts);
+
+/// What the pages are made from.
+pub(crate) struct Parts {
+    pub(crate) identity: Identity,
+    pub(crate) clock: Clock,
+    pub(crate) tasks: Tasks,
+    pub(crate) built_at: Duration,
+    pub(crate) readiness: Readiness,
+    pub(crate) metrics: Arc<Registry>,
+    pub(crate) sections: Vec<Arc<dyn Section>>,
+    pub(crate) next_steps: Vec<NextStep>,
+    pub(crate) assets: Assets,
+}
+
+impl Shell {
+    /// A shell whose listeners run among `tasks` and end when these are asked to stop.
+    #[must_use]
+    pub fn builder(identity: Identity, clock: &Clock, tasks: &Tasks) -> ShellBuilder {
+        ShellBuilder(Parts {
+            identity,
+            clock: clock.clone(),
+            tasks: tasks.clone(),
+            built_at: clock.elapsed(),
+            readiness: Readiness::new(),
+            metrics: Arc::default(),
+            sections: Vec::new(),
+            next_steps: Vec::new(),
+            assets: Assets::embedded(),
+        })
+    }
+
+    /// Binds `address` and starts to answer there; gives the address bound, which matters for port 0.
+    ///
+    /// The listener stops when the tasks are asked to stop: it takes no new connections and gives the requests under way
+    /// ten seconds to finish.
+    ///
+    /// # Errors
+    /// When the address cannot be bound.
+    pub async fn listen(
+        &self,
+        address: SocketAddr,
+        audience: Audience,
+    ) -> Result<SocketAddr, ListenError> {
+        let (listener, bound) = server::bind(address, audience).await?;
+        let router = routes::router(&self.0, audience, bound);
+        let serving = server::run(
+            listener,
+            router,
+            self.0.clock.clone(),
+            self.0.tasks.stopping(),
+        );
+        self.0
+            .tasks
+            .spawn(format!("http {audience} on {bound}"), serving);
+        Ok(bound)
+    }
+}
+
+impl ShellBuilder {
+    /// The checks behind `/readyz` and the banner of the home page.
+    #[must_use]
+    pub fn readiness(mut self, readiness: &Readiness) -> Self {
+        self.0.readiness = readiness.clone();
+        self
+    }
+
+    /// The registry behind `/metrics`, complete when it is handed over.
+    #[must_use]
+    pub fn metrics(mut self, metrics: Arc<Registry>) -> Self {
+        self.0.metrics = metrics;
+        self
+    }
+
+    /// One more section; they appear in the order they are added.
+    ///
+    /// # Panics
+    /// When the slug is not made of lower-case letters, digits and `-`, or is taken: that is a mistake in the program.
+    #[must_use]
+    pub fn section(mut self, section: Arc<dyn Section>) -> Self {
+        let slug = section.slug();
+        let well_formed = slug
+            .bytes()
+            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
+        assert!(
+            well_formed && !slug.is_empty(),
+            "`{slug}` cannot be part of an address"
+        );
+        let taken = routes::RESERVED.contains(&slug)
+            || self.0.sections.iter().any(|other| other.slug() == slug);
+        assert!(!taken, "the slug `{slug}` is taken");
+        self.0.sections.push(section);
+        self
+    }
+
+    /// What to suggest on the home page.
+    #[must_use]
+    pub fn next_steps(mut self, next_steps: Vec<NextStep>) -> Self {
+        self.0.next_steps = next_steps;
+        self
+    }
+
+    /// The finished shell. Nothing listens yet.
+    #[must_use]
+    pub fn build(self) -> Shell {
+        Shell(Arc::new(self.0))
+    }
+}

