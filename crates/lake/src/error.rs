@@ -237,6 +237,8 @@ fn kind_of_generic(error: &object_store::Error) -> ErrorKind {
         }
     }
     match status_in(&error.to_string()) {
+        // The object client reports a missing object as such: what else answers 404 is the listing of a missing bucket.
+        Some(404) => ErrorKind::StoreMissing,
         // Asking again does not help when the request itself is wrong, except when told to slow down.
         Some(status) if (300..500).contains(&status) && !matches!(status, 408 | 425 | 429) => {
             ErrorKind::Invalid
