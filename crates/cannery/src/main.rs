@@ -1,1 +1,90 @@
-fn main() {}
+//! The binary: parse, check the configuration, build the parts, run, exit code. Only here is the environment read.
+
+mod cli;
+mod commands;
+mod config;
+mod failure;
+mod lakes;
+mod logging;
+mod output;
+mod version;
+
+use cannery_runtime::Clock;
+use clap::Parser as _;
+
+use cli::{Cli, Command};
+use commands::Context;
+use failure::{ExitCode, Failure};
+use output::Output;
+
+fn main() -> std::process::ExitCode {
+    let cli = Cli::parse();
+    logging::start(cli.global.verbose, cli.global.json);
+    let output = Output {
+        json: cli.global.json,
+    };
+    let code = match start(&cli) {
+        Ok(code) => code,
+        Err(failure) => {
+            output.failure(&failure);
+            failure.code
+        }
+    };
+    std::process::ExitCode::from(code as u8)
+}
+
+fn start(cli: &Cli) -> Result<ExitCode, Failure> {
+    let variables = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    let context = Context::new(&cli.global, clock()?, variables.collect());
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| {
+            let message = format!("cannot start threads: {error}");
+            Failure::new(
+                ExitCode::Error,
+                "threads",
+                message,
+                "check the limits of this process with `ulimit -a`",
+            )
+        })?;
+    runtime.block_on(run(cli, &context))
+}
+
+async fn run(cli: &Cli, context: &Context) -> Result<ExitCode, Failure> {
+    match &cli.command {
+        Command::Up(args) => commands::up::run(args, context).await,
+        Command::Config(command) => commands::config::run(command, context).await,
+        Command::Lake(command) => commands::lake::run(command, context).await,
+        Command::Doctor(args) => commands::doctor::run(args, context).await,
+        Command::Completions { shell } => Ok(commands::manual::completions(*shell, context)),
+        Command::Man { dir } => commands::manual::man(dir.as_deref(), context),
+    }
+}
+
+#[cfg(not(feature = "sim"))]
+#[allow(clippy::unnecessary_wraps, reason = "the simulated clock may fail")]
+fn clock() -> Result<Clock, Failure> {
+    Ok(Clock::real())
+}
+
+/// With the feature `sim`, the time may be read from the file that `CANNERY_SIM_CLOCK` names.
+#[cfg(feature = "sim")]
+fn clock() -> Result<Clock, Failure> {
+    let Some(file) = std::env::var_os("CANNERY_SIM_CLOCK") else {
+        return Ok(Clock::real());
+    };
+    cannery_runtime::clock::ScriptedClock::open(std::path::Path::new(&file)).map_err(|error| {
+        let message = format!(
+            "cannot read the simulated clock `{}`: {error}",
+            file.display()
+        );
+        Failure::new(
+            ExitCode::Usage,
+            "clock",
+            message,
+            "write a timestamp such as 2026-11-15T18:24:03Z into it",
+        )
+    })
+}

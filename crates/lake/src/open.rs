@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cannery_runtime::{Disk, Rng, Secret};
+use cannery_runtime::{Disk, PrivateUrl, Rng, Secret};
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
@@ -27,7 +27,7 @@ pub enum Address {
         /// The bucket.
         bucket: String,
         /// The server, if it is not Amazon's.
-        endpoint: Option<String>,
+        endpoint: Option<PrivateUrl>,
         /// The region.
         region: Option<String>,
     },
@@ -41,7 +41,7 @@ pub enum Address {
         /// The container.
         container: String,
         /// The server, if it is not Azure's.
-        endpoint: Option<String>,
+        endpoint: Option<PrivateUrl>,
     },
 }
 
@@ -143,14 +143,14 @@ impl Address {
                 region,
             } => {
                 let mut builder = AmazonS3Builder::new()
-                    .with_client_options(client_options(endpoint.as_deref())?)
+                    .with_client_options(client_options(endpoint.as_ref())?)
                     .with_retry(no_retries());
                 for (key, value) in credentials.known::<AmazonS3ConfigKey>("AWS_") {
                     builder = builder.with_config(key, value);
                 }
                 builder = builder.with_bucket_name(bucket);
                 if let Some(endpoint) = endpoint {
-                    builder = builder.with_endpoint(endpoint);
+                    builder = builder.with_endpoint(endpoint.expose());
                 }
                 if let Some(region) = region {
                     builder = builder.with_region(region);
@@ -182,13 +182,13 @@ impl Address {
                 endpoint,
             } => {
                 let mut builder = MicrosoftAzureBuilder::new()
-                    .with_client_options(client_options(endpoint.as_deref())?)
+                    .with_client_options(client_options(endpoint.as_ref())?)
                     .with_retry(no_retries());
                 for (key, value) in credentials.known::<AzureConfigKey>("AZURE_") {
                     builder = builder.with_config(key, value);
                 }
                 if let Some(endpoint) = endpoint {
-                    builder = builder.with_endpoint(endpoint.clone());
+                    builder = builder.with_endpoint(endpoint.expose().to_owned());
                 }
                 Ok(Arc::new(
                     builder
@@ -220,10 +220,10 @@ fn unusable(error: &object_store::Error) -> OpenError {
     OpenError(cannery_runtime::secret::redact(&error.to_string()))
 }
 
-fn client_options(endpoint: Option<&str>) -> Result<ClientOptions, OpenError> {
+fn client_options(endpoint: Option<&PrivateUrl>) -> Result<ClientOptions, OpenError> {
     let plain = match endpoint {
         None => false,
-        Some(endpoint) => match endpoint.split_once("://") {
+        Some(endpoint) => match endpoint.expose().split_once("://") {
             Some(("http", _)) => true,
             Some(("https", _)) => false,
             _ => {

@@ -25,6 +25,12 @@ impl Secret {
         Self(value)
     }
 
+    /// Wraps a value that is not secret enough for [`redact`] to look for, such as the name of a region.
+    #[must_use]
+    pub fn unremembered(value: impl Into<String>) -> Self {
+        Self(value.into())
+    }
+
     /// The value itself, for the one place that needs it.
     #[must_use]
     pub fn expose(&self) -> &str {

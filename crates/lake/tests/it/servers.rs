@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use cannery_formats::Key;
 use cannery_lake::{Address, Credentials, ErrorKind, PutNew, RetryPolicy, probe};
-use cannery_runtime::{Clock, RealDisk, Rng, Secret};
+use cannery_runtime::{Clock, PrivateUrl, RealDisk, Rng, Secret};
 use cannery_testkit::proxy::{Fault, FaultProxy};
 use cannery_testkit::s3::{S3Access, S3Server};
 
@@ -15,7 +15,7 @@ use crate::engines::Engine;
 fn engine(access: &S3Access) -> Engine {
     let address = Address::S3 {
         bucket: access.bucket.clone(),
-        endpoint: Some(access.endpoint.clone()),
+        endpoint: Some(PrivateUrl::new(&access.endpoint)),
         region: Some(access.region.clone()),
     };
     let credentials = Credentials {
@@ -156,7 +156,7 @@ mod long {
         let server = cannery_testkit::azurite::Azurite::start().await.unwrap();
         let address = Address::Az {
             container: server.container().to_owned(),
-            endpoint: Some(server.endpoint().to_owned()),
+            endpoint: Some(PrivateUrl::new(server.endpoint())),
         };
         let environment = vec![("AZURE_STORAGE_USE_EMULATOR".to_owned(), Secret::new("true"))];
         conforms(&open(

@@ -1,0 +1,238 @@
+//! The command line.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::config::units::Bytes;
+
+const EXAMPLES: &str = "Examples:
+  cannery up                         run everything on this machine
+  cannery doctor                     check configuration, lake, disk and limits
+  cannery lake put a/b.json b.json   store an object
+  cannery lake ls                    see what is stored
+
+Exit codes: 0 ok, 1 error, 2 usage or configuration, 3 partial, 10 absent, 11 locked, 12 refused credentials,
+13 disk full, 20 findings, 130 interrupted";
+
+/// Collects small records for years, keeps every one of them provably, and opens any of them in milliseconds.
+#[derive(Debug, Parser)]
+#[command(name = "cannery", version = crate::version::LONG, after_help = EXAMPLES, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Global {
+    /// Read the configuration from this file
+    #[arg(long, global = true, value_name = "FILE", env = "CANNERY_CONFIG_FILE")]
+    pub(crate) config_file: Option<PathBuf>,
+    /// Read the configuration from this URL; wins over --config-file. A copy is kept for when the URL is down
+    #[arg(
+        long,
+        global = true,
+        value_name = "URL",
+        env = "CANNERY_CONFIG_URL",
+        hide_env_values = true
+    )]
+    pub(crate) config_url: Option<String>,
+    /// Environment variables that a configuration from a URL may read
+    #[arg(long, global = true, value_name = "NAME,...", value_delimiter = ',')]
+    pub(crate) config_env: Vec<String>,
+    /// Accept a configuration over plain http from another machine
+    #[arg(long, global = true)]
+    pub(crate) config_insecure: bool,
+    /// The folder for everything local; wins over the configuration [default: ./cannery-data]
+    #[arg(long, global = true, value_name = "FOLDER", env = "CANNERY_WORKSPACE")]
+    pub(crate) workspace: Option<PathBuf>,
+    /// Print JSON, one object a line
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Log more: -v what happens, -vv why, -vvv everything
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub(crate) verbose: u8,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run everything in one process, with a dashboard
+    #[command(
+        after_help = "Example:\n  cannery up --workspace /srv/cannery\n\nCtrl-C stops it; SIGHUP reads the configuration again."
+    )]
+    Up(UpArgs),
+    /// Check, show and describe the configuration
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    /// Look into the lake, and put objects in and out by hand
+    #[command(subcommand)]
+    Lake(LakeCommand),
+    /// Check that this machine and its lake are fit for use
+    #[command(
+        after_help = "Example:\n  cannery doctor --config-file cannery.yml\n\nExit code 20 when something must be mended; warnings alone are 0."
+    )]
+    Doctor(DoctorArgs),
+    /// Print the completion script of a shell
+    #[command(after_help = "Example:\n  cannery completions bash > /etc/bash_completion.d/cannery")]
+    Completions {
+        /// Which shell
+        shell: clap_complete::Shell,
+    },
+    /// Write the manual pages
+    #[command(after_help = "Example:\n  cannery man --dir /usr/local/share/man/man1")]
+    Man {
+        /// Write one page for each command into this folder instead of the main page to standard output
+        #[arg(long, value_name = "FOLDER")]
+        dir: Option<PathBuf>,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct UpArgs {
+    /// The address of the dashboard; wins over the configuration
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) listen: Option<SocketAddr>,
+    /// Also serve read-only monitoring on this port of all addresses
+    #[arg(long, value_name = "PORT")]
+    pub(crate) monitoring_port: Option<u16>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Say whether the configuration is valid
+    #[command(after_help = "Example:\n  cannery config check --config-file cannery.yml")]
+    Check,
+    /// Show the configuration with all defaults, without secrets
+    #[command(after_help = "Example:\n  cannery config show --json")]
+    Show,
+    /// Print the JSON Schema of the configuration, for editors
+    #[command(after_help = "Example:\n  cannery config schema > cannery.schema.json")]
+    Schema,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum LakeCommand {
+    /// List objects
+    #[command(
+        after_help = "Examples:\n  cannery lake ls\n  cannery lake ls autoload/v1/ndt\n\nExit code 3 when the listing broke off half-way."
+    )]
+    Ls {
+        /// List only below this folder
+        folder: Option<String>,
+        #[command(flatten)]
+        storage: StorageArg,
+    },
+    /// Print an object
+    #[command(
+        after_help = "Examples:\n  cannery lake cat a/b.json\n  cannery lake cat --range 0-99 a/b.json"
+    )]
+    Cat {
+        /// The key of the object
+        key: String,
+        /// Only these bytes, first and last
+        #[arg(long, value_name = "FIRST-LAST", value_parser = parse_range)]
+        range: Option<std::ops::Range<u64>>,
+        #[command(flatten)]
+        storage: StorageArg,
+    },
+    /// Store a file as a new object, in every mirror; what is there is never replaced
+    #[command(
+        after_help = "Examples:\n  cannery lake put a/b.json b.json\n  date | cannery lake put notes/date.txt -"
+    )]
+    Put {
+        /// The key of the object
+        key: String,
+        /// The file, or - for standard input
+        file: PathBuf,
+        #[command(flatten)]
+        storage: StorageArg,
+    },
+    /// Delete objects, from every mirror
+    #[command(after_help = "Example:\n  cannery lake rm a/b.json a/c.json")]
+    Rm {
+        /// The keys of the objects
+        #[arg(required = true)]
+        keys: Vec<String>,
+        #[command(flatten)]
+        storage: StorageArg,
+    },
+    /// Find out what the store really honours
+    #[command(
+        after_help = "Example:\n  cannery lake probe --json\n\nWrites and removes a few small objects. Exit code 20 when the store is weaker than it should be."
+    )]
+    Probe {
+        #[command(flatten)]
+        storage: StorageArg,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StorageArg {
+    /// The id of the object storage [default: the first to read, all to write]
+    #[arg(long, value_name = "ID")]
+    pub(crate) storage: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    /// Warn when less than this is free on the workspace's disk
+    #[arg(long, value_name = "SIZE", default_value = "1GiB")]
+    pub(crate) min_free: Bytes,
+}
+
+/// `0-99`: both ends included, as in HTTP.
+fn parse_range(text: &str) -> Result<std::ops::Range<u64>, String> {
+    let wrong = || format!("`{text}` is not a range; write for example 0-99");
+    let (first, last) = text.split_once('-').ok_or_else(wrong)?;
+    let (first, last): (u64, u64) = (
+        first.parse().map_err(|_| wrong())?,
+        last.parse().map_err(|_| wrong())?,
+    );
+    let end = last.checked_add(1).ok_or_else(wrong)?;
+    if first < end {
+        Ok(first..end)
+    } else {
+        Err(wrong())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_is_sound_and_every_command_has_an_example() {
+        Cli::command().debug_assert();
+        check(&Cli::command());
+    }
+
+    fn check(command: &clap::Command) {
+        for sub in command.get_subcommands() {
+            if sub.has_subcommands() {
+                check(sub);
+            } else {
+                let help = sub
+                    .get_after_help()
+                    .map(ToString::to_string)
+                    .unwrap_or_default();
+                assert!(
+                    help.contains("Example"),
+                    "`{}` has no example",
+                    sub.get_name()
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn ranges_include_both_ends() {
+        assert_eq!(parse_range("0-99"), Ok(0..100));
+        for text in ["", "5", "5-4", "a-b", "0-18446744073709551615"] {
+            assert!(parse_range(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! Values from the environment: `{{ env.NAME }}`, or `{{ .NAME }}` as in a Go template, in any scalar.
+
+use std::collections::BTreeMap;
+
+use super::ConfigError;
+use super::tree::{Node, Value};
+
+/// Which variables a configuration may read.
+#[derive(Clone, Debug)]
+pub(crate) struct Environment {
+    variables: BTreeMap<String, String>,
+    allowed: Option<Vec<String>>,
+}
+
+impl Environment {
+    /// All variables of the process; for a configuration that lies on this machine.
+    pub(crate) fn all(variables: impl IntoIterator<Item = (String, String)>) -> Self {
+        Self {
+            variables: variables.into_iter().collect(),
+            allowed: None,
+        }
+    }
+
+    /// The same, but only `allowed` may be read; for a configuration from elsewhere, whose author must not be able to
+    /// send this machine's secrets to a place of their choice.
+    pub(crate) fn only(self, allowed: Vec<String>) -> Self {
+        Self {
+            allowed: Some(allowed),
+            ..self
+        }
+    }
+
+    /// Puts the variables into every text of the tree.
+    pub(crate) fn substitute(&self, node: &mut Node) -> Result<(), ConfigError> {
+        match &mut node.value {
+            Value::Text(text) if text.contains("{{") => {
+                *text = self
+                    .fill(text)
+                    .map_err(|reason| ConfigError::new(node.line, reason))?;
+            }
+            Value::List(items) => {
+                for item in items {
+                    self.substitute(item)?;
+                }
+            }
+            Value::Map(entries) => {
+                for (_, value) in entries {
+                    self.substitute(value)?;
+                }
+            }
+            Value::Text(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+        Ok(())
+    }
+
+    fn fill(&self, text: &str) -> Result<String, String> {
+        let mut filled = String::new();
+        let mut rest = text;
+        while let Some(start) = rest.find("{{") {
+            filled.push_str(&rest[..start]);
+            let after = &rest[start + 2..];
+            let end = after.find("}}").ok_or("`{{` without `}}`")?;
+            filled.push_str(self.value_of(after[..end].trim())?);
+            rest = &after[end + 2..];
+        }
+        filled.push_str(rest);
+        Ok(filled)
+    }
+
+    fn value_of(&self, action: &str) -> Result<&str, String> {
+        let name = action
+            .strip_prefix("env.")
+            .or_else(|| action.strip_prefix('.'))
+            .filter(|name| {
+                !name.is_empty()
+                    && name
+                        .bytes()
+                        .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+            });
+        let Some(name) = name else {
+            return Err(format!(
+                "`{{{{ {action} }}}}` is not understood; only `{{{{ env.NAME }}}}` is"
+            ));
+        };
+        if let Some(allowed) = &self.allowed
+            && !allowed.iter().any(|other| other == name)
+        {
+            return Err(format!(
+                "the configuration comes from a URL and may not read the variable `{name}`; allow it with `--config-env {name}`"
+            ));
+        }
+        let value = self.variables.get(name);
+        value
+            .map(String::as_str)
+            .ok_or_else(|| format!("the environment variable `{name}` is not set"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tree::parse;
+    use super::*;
+
+    fn environment() -> Environment {
+        let variables = [("KEY", "v: 1\n# {{ env.KEY }}"), ("OTHER", "o")];
+        Environment::all(variables.map(|(name, value)| (name.to_owned(), value.to_owned())))
+    }
+
+    fn filled(text: &str, environment: &Environment) -> Result<Node, ConfigError> {
+        let mut tree = parse(text).unwrap();
+        environment.substitute(&mut tree)?;
+        Ok(tree)
+    }
+
+    #[test]
+    fn a_value_stays_one_scalar_whatever_it_contains() {
+        let tree = filled("a: 'x {{ env.KEY }} {{ .OTHER }}'\n", &environment()).unwrap();
+        let Value::Map(entries) = tree.value else {
+            panic!()
+        };
+        assert_eq!(
+            entries[0].1.value,
+            Value::Text("x v: 1\n# {{ env.KEY }} o".into())
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_filled_in_names_its_line() {
+        for (text, reason) in [
+            (
+                "a: 1\nb: {{ env.MISSING }}",
+                "line 2: the environment variable `MISSING` is not set",
+            ),
+            (
+                "a: '{{ if .X }}'",
+                "line 1: `{{ if .X }}` is not understood",
+            ),
+            ("a: 'x {{ env.KEY'", "`{{` without `}}`"),
+        ] {
+            let error = filled(text, &environment()).unwrap_err().to_string();
+            assert!(error.contains(reason), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_configuration_from_elsewhere_reads_only_what_is_allowed() {
+        let strict = environment().only(vec!["OTHER".into()]);
+        filled("a: {{ env.OTHER }}", &strict).unwrap();
+        let error = filled("a: {{ env.KEY }}", &strict).unwrap_err().to_string();
+        assert!(error.contains("--config-env KEY"), "{error}");
+    }
+}

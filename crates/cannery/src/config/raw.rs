@@ -1,0 +1,85 @@
+//! The configuration as it is written: every key, its type and its meaning. The JSON Schema is made from this.
+
+use std::path::PathBuf;
+
+use cannery_runtime::{PrivateUrl, Secret};
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer};
+
+use super::units::Span;
+
+/// The configuration of Cannery. Every key has a default that works, and an empty file is a valid configuration.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(title = "Cannery configuration")]
+pub(crate) struct RawConfig {
+    /// The folder under which everything local lives. Default: ./cannery-data
+    pub(crate) workspace: Option<PathBuf>,
+    /// This machine's name in object names: a literal, or `@FILE` to read it from a file. Default: @/etc/hostname
+    pub(crate) node: Option<String>,
+    /// The lake. More than one entry: mirrors, which all get every object. Default: a folder in the workspace
+    pub(crate) object_storage: Vec<RawStorage>,
+    /// The dashboard and the monitoring endpoints.
+    pub(crate) serve: RawServe,
+    /// How long a stop may take before what still runs is given up. Default: 60s
+    pub(crate) flush_timeout: Option<Span>,
+}
+
+/// One object storage: a `url`, or the keys of an S3 service.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct RawStorage {
+    /// Its name in commands, errors and metrics.
+    pub(crate) id: Option<String>,
+    /// file:FOLDER, memory:, s3://BUCKET, gs://BUCKET or az://CONTAINER, each with an optional /PREFIX.
+    #[serde(deserialize_with = "private_url")]
+    #[schemars(with = "Option<String>")]
+    pub(crate) url: Option<PrivateUrl>,
+    /// What every object key begins with. Default: none
+    pub(crate) prefix: Option<String>,
+    /// The URL of an S3 service that is not Amazon's.
+    #[serde(deserialize_with = "private_url")]
+    #[schemars(with = "Option<String>")]
+    pub(crate) endpoint_url: Option<PrivateUrl>,
+    /// The region of the bucket. Default: us-east-1
+    pub(crate) region_name: Option<String>,
+    /// The bucket, where no `url` names it.
+    pub(crate) bucket: Option<String>,
+    /// What kind of service it is, where no `url` says so.
+    pub(crate) service_name: Option<Service>,
+    /// Default: the environment variable AWS_ACCESS_KEY_ID
+    #[serde(deserialize_with = "secret")]
+    #[schemars(with = "Option<String>")]
+    pub(crate) aws_access_key_id: Option<Secret>,
+    /// Default: the environment variable AWS_SECRET_ACCESS_KEY
+    #[serde(deserialize_with = "secret")]
+    #[schemars(with = "Option<String>")]
+    pub(crate) aws_secret_access_key: Option<Secret>,
+}
+
+/// The kind of a storage service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Service {
+    S3,
+    Gs,
+    Az,
+}
+
+/// Where the HTTP server listens.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct RawServe {
+    /// The address of the dashboard. Default: 127.0.0.1:8420
+    pub(crate) listen: Option<String>,
+    /// Another address with read-only routes alone, safe to expose. Default: none
+    pub(crate) monitoring_listen: Option<String>,
+}
+
+fn secret<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Secret>, D::Error> {
+    Ok(Option::<String>::deserialize(deserializer)?.map(Secret::new))
+}
+
+fn private_url<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<PrivateUrl>, D::Error> {
+    Ok(Option::<String>::deserialize(deserializer)?.map(PrivateUrl::new))
+}

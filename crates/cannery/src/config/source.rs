@@ -1,0 +1,330 @@
+//! Where a configuration comes from: a file, a URL with the last good copy behind it, or nowhere.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use cannery_formats::Digest;
+use cannery_runtime::disk::{create_dir_all, read, write_durably};
+use cannery_runtime::{PrivateUrl, RealDisk};
+use reqwest::StatusCode;
+use reqwest::header::{ETAG, IF_NONE_MATCH};
+use serde::{Deserialize, Serialize};
+
+use super::environment::Environment;
+use super::tree::TEXT_BYTES_MAX;
+use super::{Config, ConfigError, DEFAULT_WORKSPACE};
+
+const FETCH_TIMEOUT: Duration = Duration::from_secs(15);
+const REDIRECTS_MAX: usize = 5;
+
+/// Where to look for the configuration.
+#[derive(Clone, Debug)]
+pub(crate) enum Source {
+    /// Nowhere: the embedded defaults.
+    Embedded,
+    /// A file on this machine.
+    File(PathBuf),
+    /// A URL.
+    Url(PrivateUrl),
+}
+
+/// What is needed to read a configuration, and to read it again later.
+#[derive(Clone, Debug)]
+pub(crate) struct Loader {
+    pub(crate) source: Source,
+    pub(crate) environment: Environment,
+    /// `--workspace`
+    pub(crate) workspace: Option<PathBuf>,
+    /// `--config-insecure`
+    pub(crate) allow_http: bool,
+}
+
+/// A configuration that could not be had or used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LoadError {
+    #[error("configuration {place}: {error}")]
+    Invalid { place: String, error: ConfigError },
+    #[error("cannot read the configuration {place}: {reason}")]
+    Unreadable { place: String, reason: String },
+}
+
+/// The last configuration from a URL that was good, kept in the workspace.
+#[derive(Debug, Serialize, Deserialize)]
+struct LastGood {
+    /// The digest of the URL, which may hold secrets.
+    url: Digest,
+    etag: Option<String>,
+    text: String,
+}
+
+enum Fetched {
+    New { text: String, etag: Option<String> },
+    Unchanged,
+}
+
+impl Loader {
+    /// Reads and checks the configuration.
+    pub(crate) async fn load(&self) -> Result<Config, LoadError> {
+        match &self.source {
+            Source::Embedded => {
+                Config::embedded(self.workspace.as_deref()).map_err(|error| self.invalid(error))
+            }
+            Source::File(path) => {
+                let text = read(&RealDisk, &resolve(path), TEXT_BYTES_MAX as u64)
+                    .map_err(|error| self.unreadable(error))?;
+                self.parse(
+                    &String::from_utf8(text).map_err(|_| self.unreadable("it is not UTF-8"))?,
+                )
+            }
+            Source::Url(url) => self.load_url(url).await,
+        }
+    }
+
+    async fn load_url(&self, url: &PrivateUrl) -> Result<Config, LoadError> {
+        let last = self.last_good(url);
+        let etag = last.as_ref().and_then(|last| last.etag.clone());
+        match (fetch(url, etag.as_deref(), self.allow_http).await, last) {
+            (Ok(Fetched::New { text, etag }), _) => {
+                let config = self.parse(&text)?;
+                self.keep(&LastGood {
+                    url: Digest::of(url.expose().as_bytes()),
+                    etag,
+                    text,
+                });
+                Ok(config)
+            }
+            (Ok(Fetched::Unchanged), Some(last)) => self.parse(&last.text),
+            (Ok(Fetched::Unchanged), None) => {
+                Err(self.unreadable("the server says `not modified` to a first request"))
+            }
+            (Err(reason), Some(last)) => {
+                tracing::warn!(%url, reason, "the configuration cannot be fetched; using the last good copy");
+                self.parse(&last.text)
+            }
+            (Err(reason), None) => Err(self.unreadable(reason)),
+        }
+    }
+
+    fn parse(&self, text: &str) -> Result<Config, LoadError> {
+        Config::parse(text, &self.environment, self.workspace.as_deref())
+            .map_err(|error| self.invalid(error))
+    }
+
+    fn last_good_path(&self) -> PathBuf {
+        self.workspace
+            .as_deref()
+            .unwrap_or(Path::new(DEFAULT_WORKSPACE))
+            .join("config-last-good.json")
+    }
+
+    fn last_good(&self, url: &PrivateUrl) -> Option<LastGood> {
+        // JSON may write each character as six.
+        let text = read(&RealDisk, &self.last_good_path(), 8 * TEXT_BYTES_MAX as u64).ok()?;
+        let last: LastGood = serde_json::from_slice(&text).ok()?;
+        (last.url == Digest::of(url.expose().as_bytes())).then_some(last)
+    }
+
+    fn keep(&self, last: &LastGood) {
+        let path = self.last_good_path();
+        let text = serde_json::to_vec(last).expect("a copy is plain data");
+        let folder = path.parent().expect("the copy lies in the workspace");
+        let kept =
+            create_dir_all(&RealDisk, folder).and_then(|()| write_durably(&RealDisk, &path, &text));
+        if let Err(error) = kept {
+            tracing::warn!(%error, "cannot keep a copy of the configuration for when its URL is down");
+        }
+    }
+
+    fn place(&self) -> String {
+        match &self.source {
+            Source::Embedded => "(embedded defaults)".to_owned(),
+            Source::File(path) => format!("`{}`", path.display()),
+            Source::Url(url) => format!("`{url}`"),
+        }
+    }
+
+    fn invalid(&self, error: ConfigError) -> LoadError {
+        LoadError::Invalid {
+            place: self.place(),
+            error,
+        }
+    }
+
+    fn unreadable(&self, reason: impl ToString) -> LoadError {
+        LoadError::Unreadable {
+            place: self.place(),
+            reason: reason.to_string(),
+        }
+    }
+}
+
+/// A link to a configuration is the operator's choice; the reader itself follows none.
+fn resolve(path: &Path) -> PathBuf {
+    std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
+}
+
+async fn fetch(url: &PrivateUrl, etag: Option<&str>, allow_http: bool) -> Result<Fetched, String> {
+    check_scheme(url.expose(), allow_http)?;
+    let policy = reqwest::redirect::Policy::custom(move |attempt| {
+        if attempt.previous().len() > REDIRECTS_MAX {
+            attempt.error("too many redirects")
+        } else if let Err(reason) = check_scheme(attempt.url().as_str(), allow_http) {
+            attempt.error(reason)
+        } else {
+            attempt.follow()
+        }
+    });
+    let client = reqwest::Client::builder()
+        .timeout(FETCH_TIMEOUT)
+        .redirect(policy)
+        .build()
+        .map_err(|error| cause(&error))?;
+    let mut request = client.get(url.expose());
+    if let Some(etag) = etag {
+        request = request.header(IF_NONE_MATCH, etag);
+    }
+    let mut answer = request.send().await.map_err(|error| cause(&error))?;
+    match answer.status() {
+        StatusCode::OK => {}
+        StatusCode::NOT_MODIFIED if etag.is_some() => return Ok(Fetched::Unchanged),
+        status => return Err(format!("the server answered {status}")),
+    }
+    let etag = answer
+        .headers()
+        .get(ETAG)
+        .and_then(|value| value.to_str().ok())
+        .map(str::to_owned);
+    let mut text = Vec::new();
+    while let Some(chunk) = answer.chunk().await.map_err(|error| cause(&error))? {
+        if text.len() + chunk.len() > TEXT_BYTES_MAX {
+            return Err(format!("it has more than {TEXT_BYTES_MAX} bytes"));
+        }
+        text.extend_from_slice(&chunk);
+    }
+    let text = String::from_utf8(text).map_err(|_| "it is not UTF-8".to_owned())?;
+    Ok(Fetched::New { text, etag })
+}
+
+/// The innermost cause, which does not quote the URL.
+fn cause(error: &reqwest::Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(deeper) = cause.source() {
+        cause = deeper;
+    }
+    cannery_runtime::secret::redact(&cause.to_string())
+}
+
+/// Whoever can change the configuration on its way decides where the data goes.
+fn check_scheme(url: &str, allow_http: bool) -> Result<(), String> {
+    let url = url::Url::parse(url).map_err(|error| format!("it is not a URL: {error}"))?;
+    let local = match url.host() {
+        Some(url::Host::Domain(name)) => name == "localhost",
+        Some(url::Host::Ipv4(address)) => address.is_loopback(),
+        Some(url::Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    };
+    match url.scheme() {
+        "https" => Ok(()),
+        "http" if allow_http || local => Ok(()),
+        "http" => Err(
+            "plain http can be changed on its way; use https, or `--config-insecure` if you must"
+                .to_owned(),
+        ),
+        other => Err(format!(
+            "`{other}:` is not fetched; use https, or `--config-file` for a file"
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cannery_testkit::feed_server::{Behaviour, FeedServer};
+
+    fn loader(url: &str, workspace: &Path) -> Loader {
+        Loader {
+            source: Source::Url(PrivateUrl::new(url)),
+            environment: Environment::all([]),
+            workspace: Some(workspace.to_owned()),
+            allow_http: false,
+        }
+    }
+
+    #[tokio::test]
+    async fn the_last_good_copy_stands_in_when_the_url_is_down_or_wrong() {
+        let dir = tempfile::tempdir().unwrap();
+        let server = FeedServer::start().await.unwrap();
+        server.on("/c.yml", Behaviour::body("node: from-url\n"));
+        let url = server.url("/c.yml");
+        assert_eq!(
+            loader(&url, dir.path()).load().await.unwrap().node,
+            "from-url"
+        );
+        assert_eq!(
+            loader(&url, dir.path()).load().await.unwrap().node,
+            "from-url"
+        );
+        let requests = server.requests("/c.yml");
+        assert_eq!(requests.len(), 2);
+        drop(server);
+        assert_eq!(
+            loader(&url, dir.path()).load().await.unwrap().node,
+            "from-url"
+        );
+        let other = loader("http://127.0.0.1:9/c.yml", dir.path())
+            .load()
+            .await
+            .unwrap_err()
+            .to_string();
+        assert!(other.contains("cannot read the configuration"), "{other}");
+    }
+
+    #[tokio::test]
+    async fn a_bad_new_version_is_an_error_and_does_not_replace_the_copy() {
+        let dir = tempfile::tempdir().unwrap();
+        let server = FeedServer::start().await.unwrap();
+        server.on("/c.yml", Behaviour::body("node: good\n"));
+        let loader = loader(&server.url("/c.yml"), dir.path());
+        loader.load().await.unwrap();
+        server.on("/c.yml", Behaviour::body("nodd: bad\n"));
+        assert!(
+            loader
+                .load()
+                .await
+                .unwrap_err()
+                .to_string()
+                .contains("did you mean `node`?")
+        );
+        server.on("/c.yml", Behaviour::Status(503));
+        assert_eq!(loader.load().await.unwrap().node, "good");
+    }
+
+    #[tokio::test]
+    async fn a_hostile_server_gets_nowhere() {
+        let dir = tempfile::tempdir().unwrap();
+        let server = FeedServer::start().await.unwrap();
+        server.on("/loop", Behaviour::Redirect(server.url("/loop")));
+        server.on(
+            "/down",
+            Behaviour::Redirect("http://example.com/c.yml".into()),
+        );
+        server.on("/file", Behaviour::Redirect("file:///etc/passwd".into()));
+        server.on("/endless", Behaviour::Endless);
+        for (path, reason) in [
+            ("/loop", "too many redirects"),
+            ("/down", "plain http can be changed on its way"),
+            ("/file", ""),
+            ("/endless", "more than 1048576 bytes"),
+        ] {
+            let error = loader(&server.url(path), dir.path())
+                .load()
+                .await
+                .unwrap_err()
+                .to_string();
+            assert!(error.contains(reason), "{path}: {error}");
+        }
+        assert!(check_scheme("http://example.com/", false).is_err());
+        assert!(check_scheme("http://example.com/", true).is_ok());
+        assert!(check_scheme("https://example.com/", false).is_ok());
+    }
+}

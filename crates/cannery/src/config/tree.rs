@@ -1,0 +1,305 @@
+//! A configuration as a tree whose every value knows its line.
+//!
+//! The step between YAML and the typed configuration exists because environment values are put in after parsing (so a
+//! value with a newline stays one scalar) and because an error in a value names its line.
+
+use serde::Deserialize;
+use serde::de::{MapAccess, SeqAccess, Visitor};
+use serde_saphyr::Spanned;
+
+use super::ConfigError;
+
+/// A configuration is written by hand; more than this is a mistake or an attack.
+pub(crate) const TEXT_BYTES_MAX: usize = 1024 * 1024;
+
+const NODES_MAX: usize = 50_000;
+const DEPTH_MAX: usize = 32;
+
+/// A value and the line it stands on.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Node {
+    pub(crate) line: u64,
+    pub(crate) value: Value,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Value {
+    Null,
+    Bool(bool),
+    /// As written: `007` is a number to YAML, but may be meant as a name.
+    Number(String),
+    Text(String),
+    List(Vec<Node>),
+    /// In the order of the file; keys are unique.
+    Map(Vec<(String, Node)>),
+}
+
+/// Reads a YAML document. An empty one is an empty map.
+pub(crate) fn parse(text: &str) -> Result<Node, ConfigError> {
+    if text.len() > TEXT_BYTES_MAX {
+        return Err(ConfigError::new(
+            0,
+            format!(
+                "it has {} bytes; a configuration has at most {TEXT_BYTES_MAX}",
+                text.len()
+            ),
+        ));
+    }
+    let options = serde_saphyr::options! {
+        budget: serde_saphyr::budget! { max_nodes: NODES_MAX, max_depth: DEPTH_MAX, max_aliases: 1_000 },
+        duplicate_keys: serde_saphyr::DuplicateKeyPolicy::Error,
+        with_snippet: false,
+    };
+    let quoted = quote_templates(text);
+    let parsed: Option<Spanned<Raw>> = serde_saphyr::from_str_with_options(&quoted, options)
+        .map_err(|error| {
+            let line = error.location().map_or(0, |location| location.line());
+            ConfigError::new(line, plain(&error))
+        })?;
+    match parsed.map(|raw| into_node(raw, &quoted)) {
+        None
+        | Some(Node {
+            value: Value::Null, ..
+        }) => Ok(Node {
+            line: 0,
+            value: Value::Map(Vec::new()),
+        }),
+        Some(node) => Ok(node),
+    }
+}
+
+/// The first line of the parser's message: the snippet that follows could quote a secret.
+fn plain(error: &serde_saphyr::Error) -> String {
+    let text = error.without_snippet().to_string();
+    text.lines().next().unwrap_or("it is not YAML").to_owned()
+}
+
+/// Puts quotes around an unquoted `{{ … }}`, which YAML would take for a map in a map.
+fn quote_templates(text: &str) -> String {
+    let mut quoted = String::with_capacity(text.len());
+    for line in text.split_inclusive('\n') {
+        match template_value(line) {
+            Some((before, template, after)) => {
+                quoted.push_str(before);
+                quoted.push('\'');
+                quoted.push_str(&template.replace('\'', "''"));
+                quoted.push('\'');
+                quoted.push_str(after);
+            }
+            None => quoted.push_str(line),
+        }
+    }
+    quoted
+}
+
+/// Splits a line whose value begins with `{{` into what is before the value, the value, and a comment or line end.
+fn template_value(line: &str) -> Option<(&str, &str, &str)> {
+    let start = line.find("{{")?;
+    let before = line[..start].trim_end();
+    if !(before.ends_with(':') || before.trim() == "-" || before.ends_with(" -"))
+        || before.trim_start().starts_with('#')
+    {
+        return None;
+    }
+    let value = &line[start..];
+    let end = value.find(" #").unwrap_or(value.len());
+    let value = value[..end].trim_end();
+    Some((&line[..start], value, &line[start + value.len()..]))
+}
+
+#[derive(Debug)]
+enum Raw {
+    Null,
+    Bool(bool),
+    Number,
+    Text(String),
+    List(Vec<Spanned<Raw>>),
+    Map(Vec<(String, Spanned<Raw>)>),
+}
+
+fn into_node(raw: Spanned<Raw>, source: &str) -> Node {
+    let line = raw.referenced.line();
+    let value = match raw.value {
+        Raw::Null => Value::Null,
+        Raw::Bool(value) => Value::Bool(value),
+        Raw::Number => Value::Number(written(raw.defined.span(), source)),
+        Raw::Text(value) => Value::Text(value),
+        Raw::List(items) => Value::List(
+            items
+                .into_iter()
+                .map(|item| into_node(item, source))
+                .collect(),
+        ),
+        Raw::Map(entries) => Value::Map(
+            entries
+                .into_iter()
+                .map(|(key, value)| (key, into_node(value, source)))
+                .collect(),
+        ),
+    };
+    Node { line, value }
+}
+
+fn written(span: serde_saphyr::Span, source: &str) -> String {
+    let place = |at: Option<u64>| usize::try_from(at.unwrap_or_default()).unwrap_or_default();
+    let start = place(span.byte_offset());
+    source
+        .get(start..start + place(span.byte_len()))
+        .unwrap_or_default()
+        .trim()
+        .to_owned()
+}
+
+impl<'de> Deserialize<'de> for Raw {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(RawVisitor)
+    }
+}
+
+struct RawVisitor;
+
+impl<'de> Visitor<'de> for RawVisitor {
+    type Value = Raw;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Raw, E> {
+        Ok(Raw::Null)
+    }
+
+    fn visit_none<E>(self) -> Result<Raw, E> {
+        Ok(Raw::Null)
+    }
+
+    fn visit_some<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<Raw, D::Error> {
+        Raw::deserialize(deserializer)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Raw, E> {
+        Ok(Raw::Bool(value))
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Raw, E> {
+        Ok(Raw::Number)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Raw, E> {
+        Ok(Raw::Number)
+    }
+
+    fn visit_i128<E>(self, _: i128) -> Result<Raw, E> {
+        Ok(Raw::Number)
+    }
+
+    fn visit_u128<E>(self, _: u128) -> Result<Raw, E> {
+        Ok(Raw::Number)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Raw, E> {
+        Ok(Raw::Number)
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Raw, E> {
+        Ok(Raw::Text(value.to_owned()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Raw, A::Error> {
+        let mut list = Vec::new();
+        while let Some(item) = items.next_element()? {
+            list.push(item);
+        }
+        Ok(Raw::List(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Raw, A::Error> {
+        let mut map = Vec::new();
+        while let Some(entry) = entries.next_entry::<String, Spanned<Raw>>()? {
+            map.push(entry);
+        }
+        Ok(Raw::Map(map))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn get<'a>(node: &'a Node, key: &str) -> &'a Node {
+        let Value::Map(entries) = &node.value else {
+            panic!("not a map: {node:?}")
+        };
+        &entries.iter().find(|(name, _)| name == key).unwrap().1
+    }
+
+    #[test]
+    fn values_know_their_lines() {
+        let tree = parse("a: 1\nb:\n  c: x\n  d: [true, null]\n").unwrap();
+        assert_eq!(
+            get(&tree, "a"),
+            &Node {
+                line: 1,
+                value: Value::Number("1".into())
+            }
+        );
+        let b = get(&tree, "b");
+        assert_eq!(
+            get(b, "c"),
+            &Node {
+                line: 3,
+                value: Value::Text("x".into())
+            }
+        );
+        let Value::List(items) = &get(b, "d").value else {
+            panic!()
+        };
+        assert_eq!(items[1].value, Value::Null);
+    }
+
+    #[test]
+    fn nothing_is_an_empty_map() {
+        for text in ["", "\n", "# only a comment\n", "---\n"] {
+            assert_eq!(parse(text).unwrap().value, Value::Map(vec![]), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn an_unquoted_template_is_one_value() {
+        let tree =
+            parse("a: {{ .NAME }}\nb: {{ env.X }}-tail # note\nc:\n  - {{ env.Y }}\nd: {x: 1}\n")
+                .unwrap();
+        assert_eq!(get(&tree, "a").value, Value::Text("{{ .NAME }}".into()));
+        assert_eq!(
+            get(&tree, "b").value,
+            Value::Text("{{ env.X }}-tail".into())
+        );
+        let Value::List(items) = &get(&tree, "c").value else {
+            panic!()
+        };
+        assert_eq!(
+            items[0],
+            Node {
+                line: 4,
+                value: Value::Text("{{ env.Y }}".into())
+            }
+        );
+        assert!(matches!(get(&tree, "d").value, Value::Map(_)));
+    }
+
+    #[test]
+    fn hostile_documents_are_refused_quickly() {
+        let mut bomb = String::from("a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n");
+        for n in 1..12 {
+            let before = n - 1;
+            bomb += &format!(
+                "a{n}: &a{n} [{}]\n",
+                vec![format!("*a{before}"); 10].join(",")
+            );
+        }
+        assert!(parse(&bomb).is_err());
+        assert!(parse(&"[".repeat(10_000)).is_err());
+        assert!(parse(&"a".repeat(TEXT_BYTES_MAX + 1)).is_err());
+        assert!(parse("a: 1\na: 2\n").unwrap_err().to_string().contains("a"));
+    }
+}

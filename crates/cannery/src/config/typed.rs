@@ -1,0 +1,240 @@
+//! From the tree to typed values: errors name the line, and an unknown key comes with the likely one.
+
+use serde::de::value::StrDeserializer;
+use serde::de::{DeserializeSeed, IntoDeserializer, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, forward_to_deserialize_any};
+
+use super::ConfigError;
+use super::tree::{Node, Value};
+
+/// Reads `T` from the tree.
+pub(crate) fn read<'de, T: Deserialize<'de>>(node: &'de Node) -> Result<T, ConfigError> {
+    T::deserialize(Reader(node))
+}
+
+struct Reader<'de>(&'de Node);
+
+impl Reader<'_> {
+    fn at_line<T>(&self, result: Result<T, ConfigError>) -> Result<T, ConfigError> {
+        result.map_err(|error| error.or_line(self.0.line))
+    }
+}
+
+impl<'de> Deserializer<'de> for Reader<'de> {
+    type Error = ConfigError;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ConfigError> {
+        let result = match &self.0.value {
+            Value::Null => visitor.visit_unit(),
+            Value::Bool(value) => visitor.visit_bool(*value),
+            Value::Number(text) => match text.parse::<i64>() {
+                Ok(number) => visitor.visit_i64(number),
+                Err(_) => visitor.visit_borrowed_str(text),
+            },
+            Value::Text(value) => visitor.visit_borrowed_str(value),
+            Value::List(items) => visitor.visit_seq(List(items.iter())),
+            Value::Map(entries) => visitor.visit_map(Map {
+                entries: entries.iter(),
+                value: None,
+            }),
+        };
+        self.at_line(result)
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ConfigError> {
+        match &self.0.value {
+            Value::Null => visitor.visit_none(),
+            _ => visitor.visit_some(self),
+        }
+    }
+
+    /// Text that a person writes without quotes may look like a number to YAML, and a number may come from the environment
+    /// as text: both are meant as what the key asks for.
+    fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ConfigError> {
+        let text = match &self.0.value {
+            Value::Number(text) => text.clone(),
+            Value::Bool(value) => value.to_string(),
+            _ => return self.deserialize_any(visitor),
+        };
+        let result = visitor.visit_string(text);
+        self.at_line(result)
+    }
+
+    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ConfigError> {
+        self.deserialize_str(visitor)
+    }
+
+    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ConfigError> {
+        match &self.0.value {
+            Value::Text(text) if text == "true" || text == "false" => {
+                visitor.visit_bool(text == "true")
+            }
+            _ => self.deserialize_any(visitor),
+        }
+    }
+
+    fn deserialize_u64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ConfigError> {
+        match &self.0.value {
+            Value::Text(text) | Value::Number(text) => match text.parse() {
+                Ok(number) => self.at_line(visitor.visit_u64(number)),
+                Err(_) => self.deserialize_any(visitor),
+            },
+            _ => self.deserialize_any(visitor),
+        }
+    }
+
+    fn deserialize_u32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ConfigError> {
+        self.deserialize_u64(visitor)
+    }
+
+    fn deserialize_u16<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ConfigError> {
+        self.deserialize_u64(visitor)
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, ConfigError> {
+        let result = match &self.0.value {
+            Value::Text(text) => {
+                let variant: StrDeserializer<'_, ConfigError> = text.as_str().into_deserializer();
+                visitor.visit_enum(variant)
+            }
+            _ => Err(ConfigError::new(
+                self.0.line,
+                format!("expected one of {}", quoted(variants)),
+            )),
+        };
+        self.at_line(result)
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, ConfigError> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, ConfigError> {
+        self.deserialize_map(visitor)
+    }
+
+    /// `serve:` with nothing after it means "all defaults".
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ConfigError> {
+        if self.0.value == Value::Null {
+            return visitor.visit_map(Map {
+                entries: [].iter(),
+                value: None,
+            });
+        }
+        self.deserialize_any(visitor)
+    }
+
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ConfigError> {
+        if self.0.value == Value::Null {
+            return visitor.visit_seq(List([].iter()));
+        }
+        self.deserialize_any(visitor)
+    }
+
+    forward_to_deserialize_any! {
+        i8 i16 i32 i64 u8 f32 f64 char bytes byte_buf unit unit_struct tuple tuple_struct identifier ignored_any
+    }
+}
+
+struct List<'de>(std::slice::Iter<'de, Node>);
+
+impl<'de> SeqAccess<'de> for List<'de> {
+    type Error = ConfigError;
+
+    fn next_element_seed<T: DeserializeSeed<'de>>(
+        &mut self,
+        seed: T,
+    ) -> Result<Option<T::Value>, ConfigError> {
+        self.0
+            .next()
+            .map(|node| seed.deserialize(Reader(node)))
+            .transpose()
+    }
+}
+
+struct Map<'de> {
+    entries: std::slice::Iter<'de, (String, Node)>,
+    value: Option<(&'de str, &'de Node)>,
+}
+
+impl<'de> MapAccess<'de> for Map<'de> {
+    type Error = ConfigError;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(
+        &mut self,
+        seed: K,
+    ) -> Result<Option<K::Value>, ConfigError> {
+        let Some((key, node)) = self.entries.next() else {
+            return Ok(None);
+        };
+        self.value = Some((key, node));
+        let name: StrDeserializer<'de, ConfigError> = key.as_str().into_deserializer();
+        seed.deserialize(name)
+            .map(Some)
+            .map_err(|error| error.or_line(node.line))
+    }
+
+    fn next_value_seed<T: DeserializeSeed<'de>>(
+        &mut self,
+        seed: T,
+    ) -> Result<T::Value, ConfigError> {
+        let (key, node) = self
+            .value
+            .take()
+            .expect("a value is asked for after its key");
+        seed.deserialize(Reader(node))
+            .map_err(|error| error.below(key))
+    }
+}
+
+impl serde::de::Error for ConfigError {
+    fn custom<T: std::fmt::Display>(message: T) -> Self {
+        Self::new(0, message.to_string())
+    }
+
+    fn unknown_field(field: &str, expected: &'static [&'static str]) -> Self {
+        let likely = expected
+            .iter()
+            .map(|name| (strsim::jaro_winkler(field, name), name))
+            .filter(|(likeness, _)| *likeness > 0.75)
+            .max_by(|one, two| one.0.total_cmp(&two.0));
+        let hint = match likely {
+            Some((_, name)) => format!("did you mean `{name}`?"),
+            None => format!("known here: {}", quoted(expected)),
+        };
+        Self::new(0, format!("unknown key `{}`; {hint}", field.escape_debug()))
+    }
+
+    fn unknown_variant(variant: &str, expected: &'static [&'static str]) -> Self {
+        Self::new(
+            0,
+            format!(
+                "`{}` is not one of {}",
+                variant.escape_debug(),
+                quoted(expected)
+            ),
+        )
+    }
+}
+
+fn quoted(names: &[&str]) -> String {
+    names
+        .iter()
+        .map(|name| format!("`{name}`"))
+        .collect::<Vec<_>>()
+        .join(", ")
+}

@@ -1,0 +1,141 @@
+//! Why a command ends without success: what was being done, what to do next, and the exit code.
+
+use cannery_lake::{Error as LakeError, ErrorKind};
+use cannery_runtime::workspace::WorkspaceError;
+
+use crate::config::source::LoadError;
+
+/// The exit codes, which scripts rely on. `docs/cli.md` lists them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ExitCode {
+    Ok = 0,
+    Error = 1,
+    /// Wrong use of a command, or a wrong configuration.
+    Usage = 2,
+    /// Some of it was done, and the output says what.
+    Partial = 3,
+    /// What was asked for is not there.
+    Absent = 10,
+    /// Another process has it.
+    Locked = 11,
+    /// The store refused the credentials.
+    Auth = 12,
+    /// The disk is full.
+    Full = 13,
+    /// A check found something.
+    Findings = 20,
+}
+
+/// How a command failed.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) code: ExitCode,
+    pub(crate) kind: &'static str,
+    pub(crate) message: String,
+    pub(crate) next: String,
+}
+
+impl Failure {
+    pub(crate) fn new(
+        code: ExitCode,
+        kind: &'static str,
+        message: impl Into<String>,
+        next: impl Into<String>,
+    ) -> Self {
+        Self {
+            code,
+            kind,
+            message: message.into(),
+            next: next.into(),
+        }
+    }
+
+    /// The same failure after a part of the output was already given.
+    pub(crate) fn after_partial_output(self, given: usize) -> Self {
+        if given == 0 {
+            return self;
+        }
+        let message = format!(
+            "{} (after {given} entries: what was printed is not complete)",
+            self.message
+        );
+        Self {
+            code: ExitCode::Partial,
+            message,
+            ..self
+        }
+    }
+}
+
+impl From<LakeError> for Failure {
+    fn from(error: LakeError) -> Self {
+        let code = match error.kind {
+            ErrorKind::Absent | ErrorKind::StoreMissing => ExitCode::Absent,
+            ErrorKind::Denied => ExitCode::Auth,
+            ErrorKind::Full => ExitCode::Full,
+            ErrorKind::Unavailable
+            | ErrorKind::Conflict
+            | ErrorKind::Invalid
+            | ErrorKind::Corrupt
+            | ErrorKind::NotOurs
+            | ErrorKind::Failed => ExitCode::Error,
+        };
+        Self::new(
+            code,
+            error.kind.name(),
+            error.to_string(),
+            error.next_step(),
+        )
+    }
+}
+
+impl From<LoadError> for Failure {
+    fn from(error: LoadError) -> Self {
+        match error {
+            LoadError::Invalid { .. } => Self::new(
+                ExitCode::Usage,
+                "config_invalid",
+                error.to_string(),
+                "correct it, then run `cannery config check`; `cannery config schema` lists every key",
+            ),
+            LoadError::Unreadable { .. } => Self::new(
+                ExitCode::Usage,
+                "config_unreadable",
+                error.to_string(),
+                "check `--config-file` or `--config-url`; without either the embedded defaults are used",
+            ),
+        }
+    }
+}
+
+impl From<WorkspaceError> for Failure {
+    fn from(error: WorkspaceError) -> Self {
+        match &error {
+            WorkspaceError::Locked { .. } => Self::new(
+                ExitCode::Locked,
+                "workspace_locked",
+                error.to_string(),
+                "stop that process, or choose another workspace with `--workspace`",
+            ),
+            WorkspaceError::Io { source, .. } => {
+                let code = match source.kind() {
+                    std::io::ErrorKind::StorageFull => ExitCode::Full,
+                    _ => ExitCode::Error,
+                };
+                let next = "make the folder writable, or choose another with `--workspace`";
+                Self::new(code, "workspace_unusable", error.to_string(), next)
+            }
+        }
+    }
+}
+
+impl From<cannery_serve::ListenError> for Failure {
+    fn from(error: cannery_serve::ListenError) -> Self {
+        Self::new(
+            ExitCode::Error,
+            "listen",
+            error.to_string(),
+            "stop what listens there, or choose another with `--listen`",
+        )
+    }
+}

@@ -1,0 +1,138 @@
+//! From the configuration to open lakes, and the note in the workspace that says which lake it belongs to.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use cannery_lake::{Identity, Lake, LakeMetrics, Mirrors, Parts, RetryPolicy};
+use cannery_runtime::disk::{read, write_durably};
+use cannery_runtime::{Clock, RealDisk, Rng, Secret};
+use serde::{Deserialize, Serialize};
+
+use crate::config::Config;
+use crate::failure::{ExitCode, Failure};
+use crate::version;
+
+const NOTE_BYTES_MAX: u64 = 4096;
+
+/// What lakes are made with.
+#[derive(Clone, Debug)]
+pub(crate) struct Tools {
+    pub(crate) clock: Clock,
+    pub(crate) rng: Rng,
+    pub(crate) metrics: LakeMetrics,
+    pub(crate) retry: RetryPolicy,
+    /// The variables of the process.
+    pub(crate) variables: Vec<(String, String)>,
+}
+
+/// Opens every configured storage. Nothing is read or written yet.
+pub(crate) fn open(config: &Config, tools: &Tools) -> Result<Mirrors, Failure> {
+    let mut lakes = Vec::new();
+    for storage in &config.object_storage {
+        let unusable = |reason: String| {
+            let message = format!("cannot open object storage `{}`: {reason}", storage.id);
+            Failure::new(
+                ExitCode::Usage,
+                "config_invalid",
+                message,
+                "correct it, then run `cannery config check`",
+            )
+        };
+        let credentials = storage.credentials(store_variables(&tools.variables));
+        let store = storage
+            .url
+            .open(&credentials, Arc::new(RealDisk), tools.rng.clone())
+            .map_err(|error| unusable(error.to_string()))?;
+        let lake = Lake::new(Parts {
+            id: storage.id.clone(),
+            url: storage.url.url(),
+            store,
+            prefix: storage.prefix.clone(),
+            clock: tools.clock.clone(),
+            rng: tools.rng.clone(),
+            retry: tools.retry.clone(),
+            metrics: tools.metrics.clone(),
+        })
+        .map_err(|error| unusable(error.to_string()))?;
+        lakes.push(lake);
+    }
+    Ok(Mirrors::new(lakes).expect("a checked configuration has a storage"))
+}
+
+/// The variables that the stores' own tools read. What may be a secret is hidden wherever it would be printed.
+fn store_variables(variables: &[(String, String)]) -> Vec<(String, Secret)> {
+    let of_a_store = |name: &str| {
+        ["AWS_", "GOOGLE_", "AZURE_"]
+            .iter()
+            .any(|beginning| name.starts_with(beginning))
+    };
+    let secret = |name: &str| {
+        ["KEY", "SECRET", "TOKEN", "PASSWORD", "CREDENTIAL", "SAS"]
+            .iter()
+            .any(|sign| name.contains(sign))
+    };
+    variables
+        .iter()
+        .filter(|(name, _)| of_a_store(name))
+        .map(|(name, value)| {
+            (
+                name.clone(),
+                if secret(name) {
+                    Secret::new(value)
+                } else {
+                    Secret::unremembered(value)
+                },
+            )
+        })
+        .collect()
+}
+
+/// `lake.json` in the workspace: which lake the workspace belongs to, so that a changed bucket is noticed.
+#[derive(Debug, Serialize, Deserialize)]
+struct Note {
+    lake: String,
+}
+
+fn note_path(workspace: &Path) -> PathBuf {
+    workspace.join("lake.json")
+}
+
+fn noted(workspace: &Path) -> Result<Option<String>, Failure> {
+    let damaged = |reason: String| {
+        let path = note_path(workspace);
+        let message = format!("cannot read `{}`: {reason}", path.display());
+        Failure::new(
+            ExitCode::Error,
+            "workspace_damaged",
+            message,
+            "move the file away; the lake itself knows its id",
+        )
+    };
+    match read(&RealDisk, &note_path(workspace), NOTE_BYTES_MAX) {
+        Ok(text) => {
+            let note: Note =
+                serde_json::from_slice(&text).map_err(|error| damaged(error.to_string()))?;
+            Ok(Some(note.lake))
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(damaged(error.to_string())),
+    }
+}
+
+/// Makes sure that the lake is ours, the same in every mirror, and the one this workspace belongs to.
+pub(crate) async fn establish(mirrors: &Mirrors, workspace: &Path) -> Result<Identity, Failure> {
+    let expected = noted(workspace)?;
+    Ok(mirrors
+        .establish(expected.as_deref(), version::NAME)
+        .await?)
+}
+
+/// Notes in the workspace which lake it belongs to.
+pub(crate) fn note(workspace: &Path, identity: &Identity) -> io::Result<()> {
+    let text = serde_json::to_vec(&Note {
+        lake: identity.lake.clone(),
+    })
+    .expect("a note is plain data");
+    write_durably(&RealDisk, &note_path(workspace), &text)
+}

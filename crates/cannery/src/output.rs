@@ -1,0 +1,112 @@
+//! The one place that prints: text for a person, JSON lines for a program, and never a secret or a terminal escape.
+
+use std::io::{self, IsTerminal as _, Write as _};
+
+use cannery_runtime::secret::redact;
+use serde::Serialize;
+
+use crate::failure::Failure;
+
+/// How to print.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Output {
+    pub(crate) json: bool,
+}
+
+impl Output {
+    /// Prints a line for a person, or `value` for a program. A closed pipe ends the process quietly, as people expect of
+    /// `cannery lake ls | head`.
+    pub(crate) fn line(self, text: impl AsRef<str>, value: &impl Serialize) {
+        if self.json {
+            self.json(value);
+        } else {
+            write_out(printable(&redact(text.as_ref())).as_bytes());
+            write_out(b"\n");
+        }
+    }
+
+    /// Prints a value for a program.
+    pub(crate) fn json(self, value: &impl Serialize) {
+        let text = serde_json::to_string(value).expect("what is printed is plain data");
+        write_out(redact(&text).as_bytes());
+        write_out(b"\n");
+    }
+
+    /// Prints text that is the result itself, such as a schema, as it is.
+    pub(crate) fn verbatim(self, text: &str) {
+        write_out(redact(text).as_bytes());
+    }
+
+    /// Writes the bytes of an object, which are whatever they are.
+    pub(crate) fn raw(self, bytes: &[u8]) {
+        write_out(bytes);
+    }
+
+    /// Says why the command failed, on standard error.
+    pub(crate) fn failure(self, failure: &Failure) {
+        let text = if self.json {
+            let error = serde_json::json!({
+                "error": { "kind": failure.kind, "message": failure.message, "next": failure.next, "code": failure.code as i32 }
+            });
+            error.to_string()
+        } else {
+            format!(
+                "error: {}\n next: {}",
+                printable(&failure.message),
+                printable(&failure.next)
+            )
+        };
+        // Nobody is left to tell when standard error is closed.
+        writeln!(io::stderr(), "{}", redact(&text)).ok();
+    }
+
+    /// A progress bar over bytes, on a terminal only.
+    pub(crate) fn progress(self, bytes: u64, what: &str) -> indicatif::ProgressBar {
+        if self.json || !io::stderr().is_terminal() {
+            return indicatif::ProgressBar::hidden();
+        }
+        let style = indicatif::ProgressStyle::with_template(
+            "{msg} {bar:30} {bytes}/{total_bytes} {bytes_per_sec} {eta}",
+        )
+        .expect("the template is valid");
+        indicatif::ProgressBar::new(bytes)
+            .with_style(style)
+            .with_message(printable(what))
+    }
+}
+
+fn write_out(bytes: &[u8]) {
+    if let Err(error) = io::stdout().write_all(bytes) {
+        let code = if error.kind() == io::ErrorKind::BrokenPipe {
+            0
+        } else {
+            1
+        };
+        #[allow(clippy::exit, reason = "there is nobody to print for")]
+        std::process::exit(code);
+    }
+}
+
+/// Names come from anywhere: a control character in one must not reach the terminal, nor turn the text around.
+pub(crate) fn printable(text: &str) -> String {
+    let harmful = |c: char| {
+        (c.is_control() && c != '\n' && c != '\t')
+            || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    text.chars()
+        .map(|c| if harmful(c) { '\u{fffd}' } else { c })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escapes_and_reversed_text_do_not_reach_the_terminal() {
+        assert_eq!(
+            printable("a\u{1b}[31mb\u{202e}c\td"),
+            "a\u{fffd}[31mb\u{fffd}c\td"
+        );
+    }
+}
