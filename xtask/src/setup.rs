@@ -20,7 +20,7 @@ install. Everything else goes to the folder `tools` in cargo's output folder.
 Usage: cargo xtask setup [OPTIONS]
 
 Options:
-  --long   also what `cargo xtask test --long` needs: Ceph, Azure emulator, rclone
+  --long   also what `cargo xtask test --long` needs: Ceph and the Azure emulator
 
 Examples:
   cargo xtask setup
@@ -42,7 +42,7 @@ pub(crate) fn install(places: &Places, long: bool) -> Result<()> {
     let tools = places.tools();
     let mut stamp = Stamp::load(&tools);
     let mut changed = packages::install(&tools, long)?;
-    changed |= python::install(&tools, long, &mut stamp)?;
+    changed |= python::install(&tools, &mut stamp)?;
     if long {
         changed |= node::install(&tools, &mut stamp)?;
     }

@@ -13,8 +13,9 @@ const EXAMPLES: &str = "Examples:
   cannery lake put a/b.json b.json   store an object
   cannery lake ls                    see what is stored
 
-Exit codes: 0 ok, 1 error, 2 usage or configuration, 3 partial, 10 absent, 11 locked, 12 refused credentials,
-13 disk full, 20 findings, 130 interrupted";
+Exit codes:
+  0 ok, 1 error, 2 usage or configuration, 3 partial, 10 absent, 11 locked,
+  12 refused credentials, 13 disk full, 20 findings, 130 interrupted";
 
 /// Collects small records for years, keeps every one of them provably, and opens any of them in milliseconds.
 #[derive(Debug, Parser)]

@@ -280,7 +280,7 @@ impl Inner {
         let source = self
             .disk
             .open(&self.object_path(from)?, Open::Read)
-            .map_err(|e| self.read_error(e, from))?;
+            .map_err(|e| Self::read_error(e, from))?;
         let mut temp = self
             .temp()?
             .create(&self.disk, &self.rng)
@@ -306,19 +306,14 @@ impl Inner {
         self.commit(&mut temp, location, mode)
     }
 
-    fn read_error(&self, error: io::Error, location: &Path) -> object_store::Error {
+    /// A folder that the first write will make has no objects; only a listing must tell it from an empty one.
+    fn read_error(error: io::Error, location: &Path) -> object_store::Error {
         if !is_absent(&error) {
             return generic(error);
         }
-        let source = match self.disk.metadata(&self.root) {
-            Err(missing) if missing.kind() == io::ErrorKind::NotFound => {
-                self.folder_missing().into()
-            }
-            Err(_) | Ok(_) => error.into(),
-        };
         object_store::Error::NotFound {
             path: location.to_string(),
-            source,
+            source: error.into(),
         }
     }
 

@@ -122,7 +122,7 @@ impl Error {
         match self.kind {
             ErrorKind::Absent => "see what is there with `cannery lake ls`".to_owned(),
             ErrorKind::StoreMissing => {
-                format!("create it, or correct `url` or `bucket` of object storage `{lake}` in the configuration")
+                format!("create it (a local folder is made by `cannery up`), or correct object storage `{lake}` in the configuration")
             }
             ErrorKind::Denied => format!(
                 "check the credentials of object storage `{lake}` and what they are allowed to do, then run `cannery doctor`"

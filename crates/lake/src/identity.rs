@@ -88,15 +88,7 @@ impl Mirrors {
     async fn manifests(&self) -> Result<Vec<Option<LakeManifest>>> {
         let mut found = Vec::new();
         for lake in self.iter() {
-            found.push(match lake.manifest().await {
-                // The folder of a new `file:` lake is made by the first write.
-                Err(error)
-                    if error.kind == ErrorKind::StoreMissing && lake.url().starts_with("file:") =>
-                {
-                    None
-                }
-                manifest => manifest?,
-            });
+            found.push(lake.manifest().await?);
         }
         Ok(found)
     }

@@ -16,6 +16,7 @@ mod identity;
 mod lake;
 mod large;
 mod list;
+mod listing_check;
 mod metrics;
 mod mirrors;
 mod open;

@@ -12,6 +12,7 @@ use object_store::memory::InMemory;
 use object_store::{ClientOptions, ObjectStore, RetryConfig};
 
 use crate::disk_store::DiskStore;
+use crate::listing_check::CheckedConnector;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -141,64 +142,82 @@ impl Address {
                 bucket,
                 endpoint,
                 region,
-            } => {
-                let mut builder = AmazonS3Builder::new()
-                    .with_client_options(client_options(endpoint.as_ref())?)
-                    .with_retry(no_retries());
-                for (key, value) in credentials.known::<AmazonS3ConfigKey>("AWS_") {
-                    builder = builder.with_config(key, value);
-                }
-                builder = builder.with_bucket_name(bucket);
-                if let Some(endpoint) = endpoint {
-                    builder = builder.with_endpoint(endpoint.expose());
-                }
-                if let Some(region) = region {
-                    builder = builder.with_region(region);
-                }
-                if let Some(id) = &credentials.access_key_id {
-                    builder = builder.with_access_key_id(id.expose());
-                }
-                if let Some(secret) = &credentials.secret_access_key {
-                    builder = builder.with_secret_access_key(secret.expose());
-                }
-                Ok(Arc::new(builder.build().map_err(|error| unusable(&error))?))
-            }
-            Self::Gs { bucket } => {
-                let mut builder = GoogleCloudStorageBuilder::new()
-                    .with_client_options(client_options(None)?)
-                    .with_retry(no_retries());
-                for (key, value) in credentials.known::<GoogleConfigKey>("GOOGLE_") {
-                    builder = builder.with_config(key, value);
-                }
-                Ok(Arc::new(
-                    builder
-                        .with_bucket_name(bucket)
-                        .build()
-                        .map_err(|error| unusable(&error))?,
-                ))
-            }
+            } => open_s3(bucket, endpoint.as_ref(), region.as_deref(), credentials),
+            Self::Gs { bucket } => open_gs(bucket, credentials),
             Self::Az {
                 container,
                 endpoint,
-            } => {
-                let mut builder = MicrosoftAzureBuilder::new()
-                    .with_client_options(client_options(endpoint.as_ref())?)
-                    .with_retry(no_retries());
-                for (key, value) in credentials.known::<AzureConfigKey>("AZURE_") {
-                    builder = builder.with_config(key, value);
-                }
-                if let Some(endpoint) = endpoint {
-                    builder = builder.with_endpoint(endpoint.expose().to_owned());
-                }
-                Ok(Arc::new(
-                    builder
-                        .with_container_name(container)
-                        .build()
-                        .map_err(|error| unusable(&error))?,
-                ))
-            }
+            } => open_az(container, endpoint.as_ref(), credentials),
         }
     }
+}
+
+fn open_s3(
+    bucket: &str,
+    endpoint: Option<&PrivateUrl>,
+    region: Option<&str>,
+    credentials: &Credentials,
+) -> Result<Arc<dyn ObjectStore>, OpenError> {
+    let mut builder = AmazonS3Builder::new()
+        .with_client_options(client_options(endpoint)?)
+        .with_http_connector(CheckedConnector::default())
+        .with_retry(no_retries());
+    for (key, value) in credentials.known::<AmazonS3ConfigKey>("AWS_") {
+        builder = builder.with_config(key, value);
+    }
+    builder = builder.with_bucket_name(bucket);
+    if let Some(endpoint) = endpoint {
+        builder = builder.with_endpoint(endpoint.expose());
+    }
+    if let Some(region) = region {
+        builder = builder.with_region(region);
+    }
+    if let Some(id) = &credentials.access_key_id {
+        builder = builder.with_access_key_id(id.expose());
+    }
+    if let Some(secret) = &credentials.secret_access_key {
+        builder = builder.with_secret_access_key(secret.expose());
+    }
+    Ok(Arc::new(builder.build().map_err(|error| unusable(&error))?))
+}
+
+fn open_gs(bucket: &str, credentials: &Credentials) -> Result<Arc<dyn ObjectStore>, OpenError> {
+    let mut builder = GoogleCloudStorageBuilder::new()
+        .with_client_options(client_options(None)?)
+        .with_http_connector(CheckedConnector::default())
+        .with_retry(no_retries());
+    for (key, value) in credentials.known::<GoogleConfigKey>("GOOGLE_") {
+        builder = builder.with_config(key, value);
+    }
+    Ok(Arc::new(
+        builder
+            .with_bucket_name(bucket)
+            .build()
+            .map_err(|error| unusable(&error))?,
+    ))
+}
+
+fn open_az(
+    container: &str,
+    endpoint: Option<&PrivateUrl>,
+    credentials: &Credentials,
+) -> Result<Arc<dyn ObjectStore>, OpenError> {
+    let mut builder = MicrosoftAzureBuilder::new()
+        .with_client_options(client_options(endpoint)?)
+        .with_http_connector(CheckedConnector::default())
+        .with_retry(no_retries());
+    for (key, value) in credentials.known::<AzureConfigKey>("AZURE_") {
+        builder = builder.with_config(key, value);
+    }
+    if let Some(endpoint) = endpoint {
+        builder = builder.with_endpoint(endpoint.expose().to_owned());
+    }
+    Ok(Arc::new(
+        builder
+            .with_container_name(container)
+            .build()
+            .map_err(|error| unusable(&error))?,
+    ))
 }
 
 impl Credentials {

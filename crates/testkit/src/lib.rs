@@ -31,3 +31,13 @@ pub mod sim_disk;
 pub mod tools;
 
 pub use error::{Error, Result};
+
+/// Whether this is the long run, which has more servers and the full counts. Says so where a test ends early without it.
+#[must_use]
+pub fn long_run() -> bool {
+    let long = std::env::var_os("CANNERY_TEST_LONG").is_some();
+    if !long {
+        println!("not the long run: `cargo xtask test --long` does this in full");
+    }
+    long
+}

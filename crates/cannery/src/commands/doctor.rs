@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use cannery_lake::{ErrorKind, Lake, probe};
-use cannery_runtime::disk::{create_dir_all, write_durably};
+use cannery_lake::{Address, Lake, probe};
+use cannery_runtime::disk::write_durably;
 use cannery_runtime::workspace::space;
 use cannery_runtime::{Disk as _, RealDisk};
 use serde::Serialize;
@@ -116,10 +116,18 @@ fn show(finding: &Finding, context: &Context) {
 /// Whether the workspace can be written durably, and has room.
 fn workspace(path: &Path, min_free: Bytes) -> Finding {
     const CHECK: &str = "workspace";
+    if !path.exists() {
+        return Finding::ok(
+            CHECK,
+            format!(
+                "`{}` does not exist yet; `cannery up` makes it",
+                path.display()
+            ),
+        );
+    }
     let trial = path.join("doctor.tmp");
-    let written = create_dir_all(&RealDisk, path)
-        .and_then(|()| write_durably(&RealDisk, &trial, b"doctor"))
-        .and_then(|()| RealDisk.remove_file(&trial));
+    let written =
+        write_durably(&RealDisk, &trial, b"doctor").and_then(|()| RealDisk.remove_file(&trial));
     if let Err(error) = written {
         let text = format!("`{}` cannot be written: {error}", path.display());
         return Finding::new(
@@ -172,6 +180,16 @@ async fn lake_findings(config: &Config, context: &Context, findings: &mut Vec<Fi
     };
     for lake in mirrors.iter() {
         let check = format!("lake {}", lake.id());
+        if let Some(folder) = missing_folder(config, lake.id()) {
+            findings.push(Finding::ok(
+                &check,
+                format!(
+                    "`{}` does not exist yet; `cannery up` makes it",
+                    folder.display()
+                ),
+            ));
+            continue;
+        }
         match lake.manifest().await {
             Ok(Some(manifest)) => findings.push(Finding::ok(
                 &check,
@@ -181,15 +199,6 @@ async fn lake_findings(config: &Config, context: &Context, findings: &mut Vec<Fi
                 &check,
                 format!("{} is reachable; `cannery up` makes the lake", lake.url()),
             )),
-            Err(error)
-                if error.kind == ErrorKind::StoreMissing && lake.url().starts_with("file:") =>
-            {
-                findings.push(Finding::ok(
-                    &check,
-                    format!("{} does not exist yet; `cannery up` makes it", lake.url()),
-                ));
-                continue;
-            }
             Err(error) => {
                 findings.push(Finding::new(
                     &check,
@@ -209,6 +218,18 @@ async fn lake_findings(config: &Config, context: &Context, findings: &mut Vec<Fi
                 error.next_step(),
             )),
         }
+    }
+}
+
+/// The folder of a `file:` lake that nobody has made yet: looking must not make it.
+fn missing_folder<'a>(config: &'a Config, id: &str) -> Option<&'a Path> {
+    let storage = config
+        .object_storage
+        .iter()
+        .find(|storage| storage.id == id)?;
+    match &storage.url {
+        Address::File(folder) if !folder.exists() => Some(folder),
+        _ => None,
     }
 }
 

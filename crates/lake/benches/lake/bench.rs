@@ -51,6 +51,7 @@ impl Bench {
     pub(crate) fn new() -> Self {
         let quick = std::env::var_os("CANNERY_BENCH_QUICK").is_some_and(|value| value == "1");
         Self {
+            // Cargo's own folder for this, on the disk that holds its output.
             folder: TempDir::with_prefix_in("bench-lake-", env!("CARGO_TARGET_TMPDIR")).unwrap(),
             clock: Clock::real(),
             effort: if quick { QUICK } else { FULL },

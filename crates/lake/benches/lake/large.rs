@@ -1,8 +1,10 @@
 //! Creating one object that is too large for a single put.
 
-use cannery_lake::{Body, PutNew};
 use std::fs::{self, File};
+use std::hint::black_box;
 use std::io::Write as _;
+
+use cannery_lake::{Body, PutNew};
 
 use crate::bench::{Bench, MIB, fresh_name, key};
 use crate::plain;
@@ -13,12 +15,9 @@ pub(crate) fn put(bench: &Bench) -> Row {
     let lake = bench.lake(&bench.folder());
     let bytes = bench.effort.large_bytes;
     let source = folder.join("source");
-    File::create_new(&source)
-        .and_then(|mut file| {
-            file.write_all(&bench.content(bytes))
-                .and_then(|()| file.sync_all())
-        })
-        .unwrap();
+    let mut file = File::create_new(&source).unwrap();
+    file.write_all(&bench.content(bytes)).unwrap();
+    file.sync_all().unwrap();
     let ours = || {
         let key = key(&fresh_name());
         let rate = bench.rate(bytes / MIB, || {
@@ -33,7 +32,7 @@ pub(crate) fn put(bench: &Bench) -> Row {
     let reference = || {
         let copy = folder.join(fresh_name());
         let rate = bench.rate(bytes / MIB, || {
-            std::hint::black_box(plain::copy_and_hash(&source, &copy));
+            black_box(plain::copy_and_hash(&source, &copy));
         });
         fs::remove_file(copy).unwrap();
         rate

@@ -24,6 +24,7 @@ const ROWS: &[fn(&Bench) -> Row] = &[
     put::beside_durable_peer,
     put::beside_undurable_peer,
     read::whole,
+    read::whole_beside_async,
     read::range,
     list::all,
     large::put,

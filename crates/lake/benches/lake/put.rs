@@ -34,7 +34,7 @@ pub(crate) fn beside_undurable_peer(bench: &Bench) -> Row {
 
 fn beside_plain(bench: &Bench, name: &str, clients: u64) -> Row {
     let content = Bytes::from(bench.content(4 * KIB));
-    let lake = warm_lake(bench, &content);
+    let lake = bench.lake(&bench.folder());
     let folder = bench.folder();
     let puts = bench.effort.puts;
     let client = || {
@@ -57,7 +57,7 @@ fn beside_plain(bench: &Bench, name: &str, clients: u64) -> Row {
 
 fn beside_peer(bench: &Bench, name: &str, fsync: bool) -> Row {
     let content = Bytes::from(bench.content(4 * KIB));
-    let lake = warm_lake(bench, &content);
+    let lake = bench.lake(&bench.folder());
     let peer = LocalFileSystem::new_with_prefix(bench.folder()).unwrap();
     let peer = peer.with_fsync(fsync);
     let reference = || {
@@ -66,20 +66,8 @@ fn beside_peer(bench: &Bench, name: &str, fsync: bool) -> Row {
             bench.runtime.block_on(bench.runtime.spawn(client)).unwrap();
         })
     };
-    bench
-        .runtime
-        .block_on(peer_client(peer.clone(), content.clone(), 1));
     let ours = || lake_round(bench, &lake, &content, 1);
     Row::measure(name, UNIT, bench.effort.rounds, ours, reference)
-}
-
-/// A lake whose folders are made, as they are for all but the first object of a day.
-fn warm_lake(bench: &Bench, content: &Bytes) -> Lake {
-    let lake = bench.lake(&bench.folder());
-    bench
-        .runtime
-        .block_on(lake_client(lake.clone(), content.clone(), 1));
-    lake
 }
 
 fn lake_round(bench: &Bench, lake: &Lake, content: &Bytes, clients: u64) -> f64 {

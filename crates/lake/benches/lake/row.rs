@@ -17,7 +17,8 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// Measures both sides in turns; who goes first changes, so that drift and what one leaves behind hit both.
+    /// Measures both sides in turns after a round that does not count. Who goes first changes, so that drift and what one
+    /// leaves behind hit both.
     pub(crate) fn measure(
         name: impl Into<String>,
         unit: &'static str,
@@ -25,6 +26,8 @@ impl Row {
         mut ours: impl FnMut() -> f64,
         mut reference: impl FnMut() -> f64,
     ) -> Self {
+        ours();
+        reference();
         let pairs: Vec<(f64, f64)> = (0..rounds)
             .map(|round| {
                 if round % 2 == 0 {

@@ -21,7 +21,7 @@ impl Inner {
     /// Opens an object. The file is never changed in place, so what is streamed later is what was hashed here.
     pub(super) fn get(&self, location: &Path, options: &GetOptions) -> Result<GetResult> {
         let target = self.object_path(location)?;
-        let absent = |error| self.read_error(error, location);
+        let absent = |error| Self::read_error(error, location);
         let found = self.disk.metadata(&target).map_err(absent)?;
         if found.kind != Kind::File {
             return Err(absent(io::ErrorKind::NotFound.into()));

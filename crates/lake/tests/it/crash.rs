@@ -20,16 +20,7 @@ fn key(text: &str) -> Key {
 }
 
 fn seeds() -> std::ops::Range<u64> {
-    0..if std::env::var_os("CANNERY_TEST_LONG").is_some() {
-        200
-    } else {
-        10
-    }
-}
-
-/// Before the first object is durable the whole folder may be gone.
-fn is_absent(error: &cannery_lake::Error) -> bool {
-    matches!(error.kind, ErrorKind::Absent | ErrorKind::StoreMissing)
+    0..if cannery_testkit::long_run() { 200 } else { 10 }
 }
 
 /// What the program below was told about each of its steps before the power went.
@@ -84,7 +75,7 @@ async fn check(lake: &Lake, told: Told, context: &str) {
             "{context}: {bytes:?}"
         ),
         Err(error) => {
-            assert!(is_absent(&error), "{context}: {error}");
+            assert_eq!(error.kind, ErrorKind::Absent, "{context}: {error}");
             assert!(!told.created, "{context}: an acknowledged object is gone");
         }
     }
@@ -98,7 +89,7 @@ async fn check(lake: &Lake, told: Told, context: &str) {
             assert!(!told.deleted, "{context}: a deleted object is back");
         }
         Err(error) => {
-            assert!(is_absent(&error), "{context}: {error}");
+            assert_eq!(error.kind, ErrorKind::Absent, "{context}: {error}");
             // Between the swap and the answer to the delete it may be gone already.
             assert!(
                 !told.other || told.swapped,

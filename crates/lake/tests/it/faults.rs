@@ -360,11 +360,7 @@ async fn a_commit_whose_data_is_gone_or_changed_is_corrupt() {
 
 #[tokio::test]
 async fn under_random_faults_nothing_is_lost_and_nothing_changes() {
-    let rounds = if std::env::var_os("CANNERY_TEST_LONG").is_some() {
-        200
-    } else {
-        20
-    };
+    let rounds = if cannery_testkit::long_run() { 200 } else { 20 };
     for seed in 0..rounds {
         let engine = Engine::memory();
         let (honest, faults) = (engine.lake(""), Faults::by_seed(seed, 0.2));

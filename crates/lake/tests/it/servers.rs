@@ -6,6 +6,7 @@ use std::time::Duration;
 use cannery_formats::Key;
 use cannery_lake::{Address, Credentials, ErrorKind, PutNew, RetryPolicy, probe};
 use cannery_runtime::{Clock, PrivateUrl, RealDisk, Rng, Secret};
+use cannery_testkit::azurite;
 use cannery_testkit::proxy::{Fault, FaultProxy};
 use cannery_testkit::s3::{S3Access, S3Server};
 
@@ -136,29 +137,66 @@ async fn a_google_double_conforms() {
     );
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_that_ignores_conditions_is_found_out_and_still_usable() {
+    let server = S3Server::rclone().await.unwrap();
+    let lake = engine(server.access()).lake("");
+    let report = probe::probe(&lake).await.unwrap();
+    println!(
+        "result: probe of rclone: {}",
+        serde_json::to_string(&report).unwrap()
+    );
+    assert!(
+        !report.honours().create && !report.honours().update,
+        "{report:?}"
+    );
+    assert_eq!(report.weaknesses().len(), 2, "{report:?}");
+    assert_eq!(
+        lake.put_new(&key("x"), b"x".to_vec()).await.unwrap(),
+        PutNew::Created
+    );
+    assert_eq!(
+        lake.put_new(&key("x"), b"x".to_vec()).await.unwrap(),
+        PutNew::Same
+    );
+    assert_eq!(
+        lake.put_new(&key("x"), b"y".to_vec()).await.unwrap(),
+        PutNew::Different
+    );
+    let version = lake.get(&key("x"), 10).await.unwrap().version;
+    assert_eq!(
+        lake.put_if_version(&key("x"), &version, "y".into())
+            .await
+            .unwrap_err()
+            .kind,
+        ErrorKind::Invalid
+    );
+}
+
 /// The servers of the long run: more to install, slower to start.
 mod long {
     use super::*;
 
-    fn wanted() -> bool {
-        let wanted = std::env::var_os("CANNERY_TEST_LONG").is_some();
-        if !wanted {
-            println!("only in `cargo xtask test --long`");
-        }
-        wanted
-    }
-
     #[tokio::test(flavor = "multi_thread")]
     async fn the_azure_emulator_conforms() {
-        if !wanted() {
+        if !cannery_testkit::long_run() {
             return;
         }
-        let server = cannery_testkit::azurite::Azurite::start().await.unwrap();
+        let server = azurite::Azurite::start().await.unwrap();
         let address = Address::Az {
             container: server.container().to_owned(),
             endpoint: Some(PrivateUrl::new(server.endpoint())),
         };
-        let environment = vec![("AZURE_STORAGE_USE_EMULATOR".to_owned(), Secret::new("true"))];
+        let environment = vec![
+            (
+                "AZURE_STORAGE_ACCOUNT_NAME".to_owned(),
+                Secret::new(azurite::ACCOUNT),
+            ),
+            (
+                "AZURE_STORAGE_ACCOUNT_KEY".to_owned(),
+                Secret::new(azurite::ACCOUNT_KEY),
+            ),
+        ];
         conforms(&open(
             &address,
             &Credentials {
@@ -172,7 +210,7 @@ mod long {
 
     #[tokio::test(flavor = "multi_thread")]
     async fn ceph_is_found_out() {
-        if !wanted() {
+        if !cannery_testkit::long_run() {
             return;
         }
         let server = cannery_testkit::ceph::Ceph::start().await.unwrap();
@@ -191,45 +229,6 @@ mod long {
         assert_eq!(
             lake.put_new(&key("x"), b"y".to_vec()).await.unwrap(),
             PutNew::Different
-        );
-    }
-
-    #[tokio::test(flavor = "multi_thread")]
-    async fn a_store_that_ignores_conditions_is_found_out_and_still_usable() {
-        if !wanted() {
-            return;
-        }
-        let server = S3Server::rclone().await.unwrap();
-        let lake = engine(server.access()).lake("");
-        let report = probe::probe(&lake).await.unwrap();
-        println!(
-            "result: probe of rclone: {}",
-            serde_json::to_string(&report).unwrap()
-        );
-        assert!(
-            !report.honours().create && !report.honours().update,
-            "{report:?}"
-        );
-        assert_eq!(report.weaknesses().len(), 2, "{report:?}");
-        assert_eq!(
-            lake.put_new(&key("x"), b"x".to_vec()).await.unwrap(),
-            PutNew::Created
-        );
-        assert_eq!(
-            lake.put_new(&key("x"), b"x".to_vec()).await.unwrap(),
-            PutNew::Same
-        );
-        assert_eq!(
-            lake.put_new(&key("x"), b"y".to_vec()).await.unwrap(),
-            PutNew::Different
-        );
-        let version = lake.get(&key("x"), 10).await.unwrap().version;
-        assert_eq!(
-            lake.put_if_version(&key("x"), &version, "y".into())
-                .await
-                .unwrap_err()
-                .kind,
-            ErrorKind::Invalid
         );
     }
 }

@@ -10,6 +10,9 @@ use crate::stores::{already_exists, s3, second_create, two_updates};
 
 #[tokio::test]
 async fn azurite_keeps_conditions() {
+    if !cannery_testkit::long_run() {
+        return;
+    }
     let server = Azurite::start().await.unwrap();
     let store = MicrosoftAzureBuilder::new()
         .with_endpoint(server.endpoint().to_owned())
@@ -32,6 +35,9 @@ async fn azurite_keeps_conditions() {
 
 #[tokio::test]
 async fn ceph_creates_once_but_refuses_every_update() {
+    if !cannery_testkit::long_run() {
+        return;
+    }
     let server = Ceph::start().await.unwrap();
     let store = s3(server.access());
     already_exists(&second_create(&store, "a").await);

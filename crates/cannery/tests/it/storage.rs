@@ -1,0 +1,136 @@
+//! The binary on real S3 servers.
+
+use cannery_testkit::s3::{S3Access, S3Server};
+
+use crate::program::{Place, Ran, http_get};
+
+fn write_config(place: &Place, access: &S3Access) {
+    let S3Access {
+        endpoint,
+        region,
+        bucket,
+        key_id,
+        secret,
+    } = access;
+    place.write(
+        "s3.yml",
+        format!(
+            "object_storage:\n- id: main\n  bucket: {bucket}\n  endpoint_url: {endpoint}\n  region_name: {region}\n  \
+             aws_access_key_id: {key_id}\n  aws_secret_access_key: {secret}\n"
+        ),
+    );
+}
+
+async fn run(place: &std::sync::Arc<Place>, arguments: &'static [&'static str]) -> Ran {
+    let place = place.clone();
+    tokio::task::spawn_blocking(move || place.run(arguments))
+        .await
+        .unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_missing_bucket_and_wrong_credentials_have_codes_of_their_own() {
+    let moto = S3Server::moto().await.unwrap();
+    let place = std::sync::Arc::new(Place::new());
+    write_config(
+        &place,
+        &S3Access {
+            bucket: "nowhere".into(),
+            ..moto.access().clone()
+        },
+    );
+    for arguments in [
+        &["lake", "ls", "--config-file", "s3.yml"][..],
+        &["lake", "put", "k", "s3.yml", "--config-file", "s3.yml"],
+        &["up", "--listen", "127.0.0.1:0", "--config-file", "s3.yml"],
+    ] {
+        let ran = run(&place, arguments).await;
+        assert_eq!(ran.code, 10, "{}", ran.snapshot());
+        assert!(
+            ran.stderr
+                .contains("The specified bucket does not exist (NoSuchBucket)"),
+            "{}",
+            ran.stderr
+        );
+        assert!(
+            ran.stderr.contains("or correct object storage `main`"),
+            "{}",
+            ran.stderr
+        );
+    }
+    let rclone = S3Server::rclone().await.unwrap();
+    write_config(
+        &place,
+        &S3Access {
+            secret: "canary-wrong-secret".into(),
+            ..rclone.access().clone()
+        },
+    );
+    let ran = run(&place, &["lake", "ls", "-vvv", "--config-file", "s3.yml"]).await;
+    assert_eq!(ran.code, 12, "{}", ran.snapshot());
+    assert!(
+        ran.stderr
+            .contains("next: check the credentials of object storage `main`"),
+        "{}",
+        ran.stderr
+    );
+    assert!(!ran.all().contains("canary"), "{}", ran.all());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_doctor_warns_of_versioning_and_of_a_store_that_lies() {
+    let moto = S3Server::moto().await.unwrap();
+    let place = std::sync::Arc::new(Place::new());
+    write_config(&place, moto.access());
+    let ran = run(&place, &["doctor", "--config-file", "s3.yml"]).await;
+    assert_eq!(ran.code, 0, "{}", ran.snapshot());
+    assert!(
+        ran.stdout.contains("bucket versioning is off"),
+        "{}",
+        ran.stdout
+    );
+    let rclone = S3Server::rclone().await.unwrap();
+    write_config(&place, rclone.access());
+    let ran = run(&place, &["doctor", "--config-file", "s3.yml"]).await;
+    assert!(
+        ran.stdout.contains("does not honour create-if-absent"),
+        "{}",
+        ran.stdout
+    );
+    assert_eq!(
+        run(&place, &["lake", "probe", "--config-file", "s3.yml"])
+            .await
+            .code,
+        20
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn everything_runs_on_s3() {
+    let moto = S3Server::moto().await.unwrap();
+    let place = std::sync::Arc::new(Place::new());
+    write_config(&place, moto.access());
+    let up = {
+        let place = place.clone();
+        tokio::task::spawn_blocking(move || place.up(&["--config-file", "s3.yml"]))
+            .await
+            .unwrap()
+    };
+    assert!(http_get(&up.url("readyz")).contains("200 OK"));
+    assert_eq!(
+        run(
+            &place,
+            &["lake", "put", "a/k", "s3.yml", "--config-file", "s3.yml"]
+        )
+        .await
+        .code,
+        0
+    );
+    assert!(
+        run(&place, &["lake", "ls", "--config-file", "s3.yml"])
+            .await
+            .stdout
+            .contains("a/k")
+    );
+    assert_eq!(up.stop().0, 0);
+}
