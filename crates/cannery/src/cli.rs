@@ -118,7 +118,7 @@ pub(crate) enum ConfigCommand {
 pub(crate) enum LakeCommand {
     /// List objects
     #[command(
-        after_help = "Examples:\n  cannery lake ls\n  cannery lake ls autoload/v1/ndt\n\nExit code 3 when the listing broke off half-way."
+        after_help = "Examples:\n  cannery lake ls\n  cannery lake ls reports/2026\n\nExit code 3 when the listing broke off half-way."
     )]
     Ls {
         /// List only below this folder

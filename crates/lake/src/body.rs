@@ -10,6 +10,7 @@ use cannery_runtime::RealDisk;
 use cannery_runtime::disk::{Disk as _, DiskFile, Open};
 
 const CHUNK_BYTES: u64 = 4 * 1024 * 1024;
+const INLINE_BYTES_MAX: usize = 64 * 1024;
 
 /// The content of an object to be.
 #[derive(Clone, Debug)]
@@ -50,42 +51,56 @@ enum Source {
 
 impl Body {
     pub(crate) async fn measure(self) -> io::Result<Measured> {
-        blocking(move || {
-            let source = match self {
-                Self::Bytes(bytes) => Source::Bytes(bytes),
-                Self::File(path) => Source::File(RealDisk.open(&path, Open::Read)?.into()),
-            };
-            let bytes = match &source {
-                Source::Bytes(bytes) => bytes.len() as u64,
-                Source::File(file) => file.len()?,
-            };
-            let mut hasher = Hasher::default();
-            let mut head = Bytes::new();
-            for start in
-                (0..bytes).step_by(usize::try_from(CHUNK_BYTES).expect("a chunk fits in memory"))
-            {
-                let chunk = source.read(start, CHUNK_BYTES.min(bytes - start))?;
-                hasher.update(&chunk);
-                if start == 0 {
-                    head = chunk.slice(..chunk.len().min(64));
-                }
+        match self {
+            // Hashed before a blocking thread would have woken up.
+            Self::Bytes(bytes) if bytes.len() <= INLINE_BYTES_MAX => {
+                Self::Bytes(bytes).measure_now()
             }
-            Ok(Measured {
-                source,
-                bytes,
-                digest: hasher.finish(),
-                head,
-            })
+            body => blocking(move || body.measure_now()).await,
+        }
+    }
+
+    fn measure_now(self) -> io::Result<Measured> {
+        let source = match self {
+            Self::Bytes(bytes) => Source::Bytes(bytes),
+            Self::File(path) => Source::File(RealDisk.open(&path, Open::Read)?.into()),
+        };
+        let bytes = match &source {
+            Source::Bytes(bytes) => bytes.len() as u64,
+            Source::File(file) => file.len()?,
+        };
+        let mut hasher = Hasher::default();
+        let mut head = Bytes::new();
+        for start in
+            (0..bytes).step_by(usize::try_from(CHUNK_BYTES).expect("a chunk fits in memory"))
+        {
+            let chunk = source.read(start, CHUNK_BYTES.min(bytes - start))?;
+            hasher.update(&chunk);
+            if start == 0 {
+                head = chunk.slice(..chunk.len().min(64));
+            }
+        }
+        Ok(Measured {
+            source,
+            bytes,
+            digest: hasher.finish(),
+            head,
         })
-        .await
     }
 }
 
 impl Measured {
+    /// Whether the content may change between two reads.
+    pub(crate) fn may_change(&self) -> bool {
+        matches!(self.source, Source::File(_))
+    }
+
     /// A piece of the content.
     pub(crate) async fn read(&self, start: u64, length: u64) -> io::Result<Bytes> {
-        let source = self.source.clone();
-        blocking(move || source.read(start, length)).await
+        match self.source.clone() {
+            Source::Bytes(bytes) => Source::Bytes(bytes).read(start, length),
+            file @ Source::File(_) => blocking(move || file.read(start, length)).await,
+        }
     }
 }
 

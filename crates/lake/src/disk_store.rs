@@ -1,6 +1,7 @@
 //! The `file:` lake: a folder of plain files that is durable and honours every condition an S3 store does.
 //!
-//! Own code because `object_store`'s local store neither syncs nor compares content. An object is a file of the same name.
+//! Own code because `object_store`'s local store cannot replace by version, names versions by file times, and syncs only
+//! when asked. An object is a file of the same name.
 //! It is written aside, synced, renamed into place and its folder synced, all under a lock shared with other processes.
 //! The version of an object is the SHA-256 of its content. `.store/` holds locks and files in the making.
 //!
@@ -350,7 +351,8 @@ fn each_chunk(
     file: &dyn DiskFile,
     mut visit: impl FnMut(&[u8]) -> io::Result<()>,
 ) -> io::Result<()> {
-    let mut buffer = vec![0; 256 * 1024];
+    let room = file.len()?.clamp(1, 256 * 1024);
+    let mut buffer = vec![0; usize::try_from(room).map_err(io::Error::other)?];
     let mut offset = 0;
     loop {
         match file.read_at(offset, &mut buffer)? {

@@ -40,7 +40,7 @@ impl Lake {
         match outcome {
             PutNew::Created => self.metrics().moved(self.id(), 0, body.bytes),
             PutNew::Same | PutNew::Different => {
-                self.discard_unless_committed(key, &data, attempts).await
+                self.discard_unless_committed(key, &data, attempts).await;
             }
         }
         Ok(outcome)
@@ -125,9 +125,9 @@ impl Lake {
             let part = body
                 .read(start, part_bytes.min(body.bytes - start))
                 .await
-                .map_err(changed)?;
+                .map_err(|error| changed(&error))?;
             start += part.len() as u64;
-            hasher.update(&part);
+            hasher = hashed(hasher, part.clone()).await?;
             under_way.push(upload.put_part(PutPayload::from_bytes(part)));
             if under_way.len() >= PARTS_AT_ONCE {
                 self.next_part(&mut under_way, part_bytes, attempts).await?;
@@ -139,7 +139,7 @@ impl Lake {
         if hasher.finish() == body.digest {
             Ok(())
         } else {
-            Err(changed(std::io::Error::other("its content changed")))
+            Err(changed(&std::io::Error::other("its content changed")))
         }
     }
 
@@ -159,4 +159,15 @@ impl Lake {
         attempts.restart();
         Ok(())
     }
+}
+
+/// Hashes a part where it holds up nobody else.
+async fn hashed(mut hasher: Hasher, part: Bytes) -> Result<Hasher, Failure> {
+    let hashing = tokio::task::spawn_blocking(move || {
+        hasher.update(&part);
+        hasher
+    });
+    hashing
+        .await
+        .map_err(|error| Failure::new(ErrorKind::Unavailable, error.to_string()))
 }

@@ -64,9 +64,12 @@ impl Lake {
         if body.bytes > LARGE_BYTES_MIN || LargeObject::looks_like_commit(&body.head) {
             return self.put_large(key, body, attempts).await;
         }
-        let bytes = body.read(0, body.bytes).await.map_err(changed)?;
-        if Digest::of(&bytes) != body.digest {
-            return Err(changed(std::io::Error::other("its content changed")));
+        let bytes = body
+            .read(0, body.bytes)
+            .await
+            .map_err(|error| changed(&error))?;
+        if body.may_change() && Digest::of(&bytes) != body.digest {
+            return Err(changed(&std::io::Error::other("its content changed")));
         }
         let created = self.create(key, &bytes, body.digest, attempts).await?;
         if created == PutNew::Created {
@@ -273,7 +276,7 @@ async fn kept<T>(
     }
 }
 
-pub(crate) fn changed(error: std::io::Error) -> Failure {
+pub(crate) fn changed(error: &std::io::Error) -> Failure {
     Failure::new(
         ErrorKind::Invalid,
         format!("what to put changed while it was read: {error}"),

@@ -105,7 +105,7 @@ fn process(process: &Process<'_>) -> Markup {
                     (fact("Since", &identity.started.strftime("%Y-%m-%d %H:%M UTC").to_string()))
                     (fact("Node", &identity.node))
                     (fact("Workspace", &identity.workspace))
-                    (fact("Version", &format!("{} ({})", identity.version, identity.commit)))
+                    (fact("Version", &format!("{} ({})", identity.version, identity.short_commit())))
                 }
                 h3 { "Running tasks: " (process.tasks.len()) }
                 ul.tasks { @for task in &process.tasks { li { (task) } } }

@@ -125,7 +125,7 @@ fn footer(parts: &Parts) -> Markup {
             div.wrap.bottom-row {
                 p {
                     "Cannery " (identity.version) span.faint { " · " }
-                    "commit " code { (identity.commit) } span.faint { " · " }
+                    "commit " code title=(identity.commit) { (identity.short_commit()) } span.faint { " · " }
                     "node " code { (identity.node) }
                 }
                 p.links {

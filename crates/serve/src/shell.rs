@@ -30,6 +30,13 @@ pub struct Identity {
     pub started: Timestamp,
 }
 
+impl Identity {
+    /// Enough of the commit for a person to tell builds apart.
+    pub(crate) fn short_commit(&self) -> &str {
+        self.commit.get(..12).unwrap_or(&self.commit)
+    }
+}
+
 /// Something a person may want to do next.
 #[derive(Clone, Debug, Serialize)]
 pub struct NextStep {

@@ -34,6 +34,10 @@ pub use error::{Error, Result};
 
 /// Whether this is the long run, which has more servers and the full counts. Says so where a test ends early without it.
 #[must_use]
+#[allow(
+    clippy::print_stdout,
+    reason = "whoever reads the output of a test should know"
+)]
 pub fn long_run() -> bool {
     let long = std::env::var_os("CANNERY_TEST_LONG").is_some();
     if !long {

@@ -6,6 +6,7 @@ mod reload;
 use std::sync::Arc;
 
 use cannery_lake::{Identity, Mirrors, probe};
+use cannery_runtime::tasks::Stopped;
 use cannery_runtime::workspace::WorkspaceLock;
 use cannery_runtime::{RealDisk, Tasks, shutdown};
 use cannery_serve::{Audience, Check, NextStep, Readiness, Shell};
@@ -23,25 +24,18 @@ use lake_section::LakeSection;
 pub(crate) async fn run(args: &UpArgs, context: &Context) -> Result<ExitCode, Failure> {
     let stop = CancellationToken::new();
     shutdown::cancel_on_signal(stop.clone()).map_err(|error| no_signals(&error))?;
-    let mut config = context.config().await?;
-    if let Some(listen) = args.listen {
-        config.serve.listen = listen;
-    }
-    if let Some(port) = args.monitoring_port {
-        config.serve.monitoring_listen = Some((std::net::Ipv6Addr::UNSPECIFIED, port).into());
-    }
+    let config = with_arguments(context.config().await?, args);
     let _lock = WorkspaceLock::acquire(&RealDisk, &config.workspace, "cannery up", &context.clock)?;
-    let tasks = Tasks::new(context.clock.clone(), stop.clone());
     let tools = context.tools(Patience::Daemon);
     let mirrors = lakes::open(&config, &tools)?;
-    let mut registry = Registry::default();
-    tools.metrics.register(&mut registry);
-
     let readiness = Readiness::new();
     let identity = tokio::select! {
         identity = ready_lake(&mirrors, &config, &readiness) => identity?,
         () = stop.cancelled() => return Ok(ExitCode::Ok),
     };
+    let tasks = Tasks::new(context.clock.clone(), stop.clone());
+    let mut registry = Registry::default();
+    tools.metrics.register(&mut registry);
     let section = Arc::new(LakeSection::new(mirrors.clone(), identity.lake.clone()));
     let shell = Shell::builder(whoami(&config, context), &context.clock, &tasks)
         .readiness(&readiness)
@@ -53,19 +47,16 @@ pub(crate) async fn run(args: &UpArgs, context: &Context) -> Result<ExitCode, Fa
     if let Some(address) = config.serve.monitoring_listen {
         shell.listen(address, Audience::Monitoring).await?;
     }
-    tasks.spawn(
-        "lake watch",
-        lake_section::watch(
-            section,
-            mirrors.clone(),
-            readiness,
-            context.clock.clone(),
-            stop.clone(),
-        ),
+    let watch = lake_section::watch(
+        section,
+        mirrors.clone(),
+        readiness,
+        context.clock.clone(),
+        stop.clone(),
     );
+    tasks.spawn("lake watch", watch);
     let flush_timeout =
         reload::follow(&tasks, context, &config).map_err(|error| no_signals(&error))?;
-
     greet(
         &config,
         &mirrors,
@@ -74,7 +65,22 @@ pub(crate) async fn run(args: &UpArgs, context: &Context) -> Result<ExitCode, Fa
         context,
     );
     stop.cancelled().await;
-    let stopped = tasks.stop(flush_timeout.borrow().0).await;
+    let limit = flush_timeout.borrow().0;
+    end(&tasks.stop(limit).await, context)
+}
+
+/// What the command line says wins.
+fn with_arguments(mut config: Config, args: &UpArgs) -> Config {
+    if let Some(listen) = args.listen {
+        config.serve.listen = listen;
+    }
+    if let Some(port) = args.monitoring_port {
+        config.serve.monitoring_listen = Some((std::net::Ipv6Addr::UNSPECIFIED, port).into());
+    }
+    config
+}
+
+fn end(stopped: &Stopped, context: &Context) -> Result<ExitCode, Failure> {
     if stopped.unfinished.is_empty() {
         context
             .output
@@ -82,12 +88,8 @@ pub(crate) async fn run(args: &UpArgs, context: &Context) -> Result<ExitCode, Fa
         return Ok(ExitCode::Ok);
     }
     let message = format!("gave up waiting for: {}", stopped.unfinished.join(", "));
-    Err(Failure::new(
-        ExitCode::Partial,
-        "unfinished",
-        message,
-        "raise `flush_timeout`; what is left is taken up at the next start",
-    ))
+    let next = "raise `flush_timeout`; what is left is taken up at the next start";
+    Err(Failure::new(ExitCode::Partial, "unfinished", message, next))
 }
 
 fn no_signals(error: &std::io::Error) -> Failure {

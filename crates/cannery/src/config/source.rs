@@ -71,9 +71,9 @@ impl Loader {
             }
             Source::File(path) => {
                 let text = read(&RealDisk, &resolve(path), TEXT_BYTES_MAX as u64)
-                    .map_err(|error| self.unreadable(error))?;
+                    .map_err(|error| self.unreadable(&error))?;
                 self.parse(
-                    &String::from_utf8(text).map_err(|_| self.unreadable("it is not UTF-8"))?,
+                    &String::from_utf8(text).map_err(|_| self.unreadable(&"it is not UTF-8"))?,
                 )
             }
             Source::Url(url) => self.load_url(url).await,
@@ -95,13 +95,13 @@ impl Loader {
             }
             (Ok(Fetched::Unchanged), Some(last)) => self.parse(&last.text),
             (Ok(Fetched::Unchanged), None) => {
-                Err(self.unreadable("the server says `not modified` to a first request"))
+                Err(self.unreadable(&"the server says `not modified` to a first request"))
             }
             (Err(reason), Some(last)) => {
                 tracing::warn!(%url, reason, "the configuration cannot be fetched; using the last good copy");
                 self.parse(&last.text)
             }
-            (Err(reason), None) => Err(self.unreadable(reason)),
+            (Err(reason), None) => Err(self.unreadable(&reason)),
         }
     }
 
@@ -150,7 +150,7 @@ impl Loader {
         }
     }
 
-    fn unreadable(&self, reason: impl ToString) -> LoadError {
+    fn unreadable(&self, reason: &dyn std::fmt::Display) -> LoadError {
         LoadError::Unreadable {
             place: self.place(),
             reason: reason.to_string(),

@@ -65,8 +65,6 @@ async fn the_home_page_is_sound_in_light_and_dark_wide_and_narrow() {
         backgrounds.push(background(&page).await);
     }
     assert_ne!(backgrounds[0], backgrounds[1]);
-    page.open(&up.url("lake")).await.unwrap();
-    page.screenshot(&picture("lake-dark-390")).await.unwrap();
     let complaints: Vec<_> = page
         .console()
         .into_iter()

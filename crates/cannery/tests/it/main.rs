@@ -1,4 +1,9 @@
 //! The binary as a person or a script uses it.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test says what is wrong by failing"
+)]
 
 #[cfg(feature = "real-servers")]
 mod browser;

@@ -37,7 +37,7 @@ fn check(what: &str, ran: &Ran) {
 #[test]
 fn not_in_what_commands_print_or_log() {
     let place = place();
-    for arguments in [
+    let runs = [
         &["config", "show", "--config-file", "c.yml"][..],
         &["config", "show", "--json", "--config-file", "c.yml"],
         &["config", "check", "-vvv", "--config-file", "c.yml"],
@@ -54,9 +54,14 @@ fn not_in_what_commands_print_or_log() {
         &["doctor", "-vvv", "--config-file", "c.yml"],
         &["doctor", "--json", "--config-file", "c.yml"],
         &["up", "-vvv", "--help", "--config-file", "c.yml"],
-    ] {
-        check(&arguments.join(" "), &place.run(arguments));
-    }
+    ];
+    // At once: each waits for a store that does not answer.
+    std::thread::scope(|scope| {
+        for arguments in runs {
+            let place = &place;
+            scope.spawn(move || check(&arguments.join(" "), &place.run(arguments)));
+        }
+    });
 }
 
 #[test]

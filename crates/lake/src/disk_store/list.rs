@@ -82,7 +82,7 @@ impl Inner {
         };
         let mut entries: Vec<(String, Kind)> = found
             .into_iter()
-            .filter_map(|entry| usable(entry, key.is_empty(), &folder))
+            .filter_map(|entry| usable(&entry, key.is_empty(), &folder))
             .collect();
         // Keys sort as a whole: below a folder everything begins with its name and a slash.
         let sort_key = |(name, kind): &(String, Kind)| match kind {
@@ -154,7 +154,7 @@ impl Inner {
 }
 
 /// What in a folder is an object or a folder of objects; a file of somebody else is passed over, loudly.
-fn usable(entry: DirEntry, at_root: bool, folder: &std::path::Path) -> Option<(String, Kind)> {
+fn usable(entry: &DirEntry, at_root: bool, folder: &std::path::Path) -> Option<(String, Kind)> {
     if at_root && entry.name == PRIVATE {
         return None;
     }

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use cannery_formats::Digest;
 use cannery_runtime::disk::{DiskFile, Kind, Metadata, Open};
 use chrono::{DateTime, Utc};
 use futures::stream::{self, BoxStream, StreamExt as _};
@@ -30,17 +31,29 @@ impl Inner {
         let mut meta = meta_of(location.clone(), &found);
         // The size of what was opened, which may be newer than what was looked at.
         meta.size = file.len().map_err(generic)?;
-        let conditional = options.if_match.is_some() || options.if_none_match.is_some();
         let whole = options.range.is_none() && !options.head;
-        if conditional || whole {
-            meta.e_tag = Some(digest_of(&*file).map_err(generic)?.to_string());
-        }
+        let conditional = options.if_match.is_some() || options.if_none_match.is_some();
+        // A short object is read at once, and what was read is what is hashed: one trip to a blocking thread, not two.
+        let content = if whole && meta.size <= CHUNK_BYTES {
+            Some(read_exactly(&*file, 0, meta.size).map_err(generic)?)
+        } else {
+            None
+        };
+        meta.e_tag = match &content {
+            Some(content) => Some(Digest::of(content).to_string()),
+            None if whole || conditional => Some(digest_of(&*file).map_err(generic)?.to_string()),
+            None => None,
+        };
         options.check_preconditions(&meta)?;
         let range = range_of(options.range.as_ref(), meta.size)?;
-        let payload = if options.head {
-            stream::empty().boxed()
-        } else {
-            chunks(file, range.clone())
+        let length = range.end - range.start;
+        let payload = match content {
+            _ if options.head => stream::empty().boxed(),
+            Some(content) => once(content),
+            None if length <= CHUNK_BYTES => {
+                once(read_exactly(&*file, range.start, length).map_err(generic)?)
+            }
+            None => chunks(file, range.clone()),
         };
         Ok(GetResult {
             payload: GetResultPayload::Stream(payload),
@@ -70,6 +83,10 @@ fn range_of(wanted: Option<&GetRange>, size: u64) -> Result<Range<u64>> {
             .as_range(size)
             .map_err(|error| generic(io::Error::other(error.to_string()))),
     }
+}
+
+fn once(content: Bytes) -> BoxStream<'static, Result<Bytes>> {
+    stream::once(std::future::ready(Ok(content))).boxed()
 }
 
 fn chunks(file: Arc<dyn DiskFile>, range: Range<u64>) -> BoxStream<'static, Result<Bytes>> {
