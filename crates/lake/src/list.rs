@@ -1,5 +1,7 @@
 //! Listing: every object, or an error; never a part that looks like the whole.
 
+use std::time::Duration;
+
 use cannery_formats::Key;
 use futures::stream::{self, BoxStream, StreamExt as _, TryStreamExt as _};
 use jiff::Timestamp;
@@ -28,6 +30,7 @@ struct Position {
     folder: Path,
     pages: Option<BoxStream<'static, object_store::Result<ObjectMeta>>>,
     last: Option<Path>,
+    started: Duration,
     failures: u32,
     ended: bool,
 }
@@ -42,6 +45,7 @@ impl Lake {
             folder,
             pages: None,
             last: None,
+            started: self.clock().elapsed(),
             failures: 0,
             ended: false,
         };
@@ -78,9 +82,16 @@ impl Position {
             Ok(Some(entry)) => Ok(Some(entry)),
             // The listing as a whole is one operation, counted when it ends.
             ended => {
-                lake.metrics()
-                    .retried(lake.id(), Operation::List, self.failures);
-                lake.begin(Operation::List, subject).finish(ended)
+                let (id, clock, metrics) = (lake.id(), lake.clock(), lake.metrics());
+                metrics.retried(id, Operation::List, self.failures);
+                metrics.count(
+                    id,
+                    Operation::List,
+                    &ended,
+                    clock.since(self.started),
+                    clock.now(),
+                );
+                ended.map_err(|failure| lake.error(Operation::List, subject, failure))
             }
         }
     }

@@ -6,7 +6,7 @@
 use bytes::Bytes;
 use cannery_formats::Key;
 use futures::future::join_all;
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use object_store::{
     Error as StoreError, GetOptions, ObjectStoreExt as _, PutMode, PutPayload, UpdateVersion,
 };
@@ -37,7 +37,7 @@ pub struct Report {
     pub lists_its_writes: bool,
     /// Whether old versions of objects are kept; `None` where the store does not tell.
     pub versioning: Option<bool>,
-    /// The store's clock minus ours, in milliseconds; positive when ours is behind. Stores give seconds.
+    /// The store's clock minus ours, in milliseconds; positive when ours is behind.
     pub clock_skew_ms: i64,
 }
 
@@ -127,6 +127,7 @@ impl Probe<'_> {
         let created = self
             .put(attempts, "create", &first, PutMode::Create)
             .await?;
+        let after = self.lake.clock().now();
         let again = self
             .put(attempts, "create", &second, PutMode::Create)
             .await?;
@@ -158,7 +159,7 @@ impl Probe<'_> {
             lists_its_writes: listed
                 .is_ok_and(|found| found.iter().any(|entry| entry.key == self.key("create"))),
             versioning,
-            clock_skew_ms: skew_ms(modified.duration_since(before)),
+            clock_skew_ms: skew_ms(modified, before, after),
         })
     }
 
@@ -257,8 +258,33 @@ impl Probe<'_> {
     }
 }
 
-/// Stores give whole seconds, rounded down: less than one is no skew.
-fn skew_ms(difference: SignedDuration) -> i64 {
-    let ms = i64::try_from(difference.as_millis()).unwrap_or(i64::MAX);
-    if ms.abs() < 1_000 { 0 } else { ms }
+/// How far `modified`, by the store's clock, lies outside the time of the put by ours. Stores give whole seconds, rounded down.
+fn skew_ms(modified: Timestamp, before: Timestamp, after: Timestamp) -> i64 {
+    let earliest = before - SignedDuration::from_secs(1);
+    if modified > after {
+        modified.as_millisecond() - after.as_millisecond()
+    } else if modified < earliest {
+        modified.as_millisecond() - earliest.as_millisecond()
+    } else {
+        0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slow_put_is_no_skew() {
+        let at = |text: &str| text.parse::<Timestamp>().unwrap();
+        let (before, after) = (at("2026-11-15T00:00:10.5Z"), at("2026-11-15T00:00:14Z"));
+        for (modified, skew) in [
+            ("2026-11-15T00:00:10Z", 0),
+            ("2026-11-15T00:00:14Z", 0),
+            ("2026-11-15T00:00:20Z", 6_000),
+            ("2026-11-15T00:00:05Z", -4_500),
+        ] {
+            assert_eq!(skew_ms(at(modified), before, after), skew, "{modified}");
+        }
+    }
 }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use cannery_runtime::Clock;
 use tempfile::TempDir;
 
 use crate::s3::S3Access;
@@ -38,6 +39,7 @@ impl Ceph {
         cluster.write_config()?;
         let monitor = cluster.start_monitor().await?;
         let osd = cluster.start_osd().await?;
+        cluster.wait_for_osd().await?;
         let access = S3Access::on(free_port()?);
         cluster.create_user(&access).await?;
         let gateway = cluster.start_gateway(&access).await?;
@@ -136,6 +138,22 @@ impl Cluster<'_> {
         self.daemon("ceph-osd", &["-i", "0", "-f"])
     }
 
+    /// What asks for a pool before there is a place for it may wait for ever.
+    async fn wait_for_osd(&self) -> Result<()> {
+        let clock = Clock::real();
+        let start = clock.elapsed();
+        loop {
+            let stat = run(self.tool("ceph")?.args(["osd", "stat"]), STEP_LIMIT).await?;
+            if stat.contains("1 up") && stat.contains("1 in") {
+                return Ok(());
+            }
+            if clock.since(start) > STEP_LIMIT {
+                return Err(Error::failed("start `ceph-osd`", &stat));
+            }
+            clock.sleep(Duration::from_millis(200)).await;
+        }
+    }
+
     async fn create_user(&self, access: &S3Access) -> Result<()> {
         let mut create = self.tool("radosgw-admin")?;
         create.args([
@@ -152,7 +170,6 @@ impl Cluster<'_> {
             "--secret-key",
             &access.secret,
         ]);
-        // Waits for the OSD by itself.
         run(&mut create, STEP_LIMIT).await.map(drop)
     }
 

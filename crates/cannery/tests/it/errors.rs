@@ -2,23 +2,7 @@
 
 use cannery_testkit::feed_server::{Behaviour, FeedServer};
 
-use crate::program::{Place, Ran, ran};
-
-/// Names that differ from run to run are replaced before the comparison.
-fn assert_text(name: &str, ran: &Ran) {
-    insta::with_settings!({
-        filters => vec![
-            (r"127\.0\.0\.1:\d+", "127.0.0.1:PORT"),
-            (r"process \d+", "process PID"),
-            (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "TIME"),
-            (r"lake `[a-z2-7]{26}`", "lake `ID`"),
-        ],
-        omit_expression => true,
-        prepend_module_to_snapshot => false,
-    }, {
-        insta::assert_snapshot!(name, ran.snapshot());
-    });
-}
+use crate::program::{Place, assert_text, ran};
 
 fn s3_config(endpoint: &str) -> String {
     format!(

@@ -200,3 +200,19 @@ pub(crate) fn http_get(url: &str) -> String {
     stream.read_to_end(&mut answer).unwrap();
     String::from_utf8_lossy(&answer).into_owned()
 }
+
+/// Names that differ from run to run are replaced before the comparison.
+pub(crate) fn assert_text(name: &str, ran: &Ran) {
+    insta::with_settings!({
+        filters => vec![
+            (r"127\.0\.0\.1:\d+", "127.0.0.1:PORT"),
+            (r"process \d+", "process PID"),
+            (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "TIME"),
+            (r"lake `[a-z2-7]{26}`", "lake `ID`"),
+        ],
+        omit_expression => true,
+        prepend_module_to_snapshot => false,
+    }, {
+        insta::assert_snapshot!(name, ran.snapshot());
+    });
+}
