@@ -5,6 +5,7 @@
 
 use bytes::Bytes;
 use cannery_formats::Key;
+use futures::TryStreamExt as _;
 use futures::future::join_all;
 use jiff::{SignedDuration, Timestamp};
 use object_store::{
@@ -12,10 +13,13 @@ use object_store::{
 };
 use serde::Serialize;
 
-use crate::error::{Failure, Operation, Result};
+use crate::error::{ErrorKind, Failure, Operation, Result};
 use crate::get::{modified_of, version_of};
 use crate::lake::{Honours, Lake};
 use crate::retry::Attempts;
+
+const CREATE: &str = "create";
+const RACES: [&str; 3] = ["race-1", "race-2", "race-3"];
 
 /// Writers in the race for one key.
 const RACERS: usize = 8;
@@ -93,20 +97,27 @@ impl Report {
 /// # Errors
 /// When the store cannot be used at all; a weakness is not an error.
 pub async fn probe(lake: &Lake) -> Result<Report> {
-    let attempt = lake.rng().id();
-    let probe = Probe {
-        lake,
-        attempt: &attempt,
-    };
-    let attempts = Attempts::new(lake.retry(), lake.clock(), lake.rng());
-    let outcome = probe.run(&attempts).await;
-    probe.clean(&attempts).await;
-    match outcome {
-        Ok(report) => {
-            lake.set_honours(report.honours());
-            Ok(report)
+    let mut attempts = Attempts::new(lake.retry(), lake.clock(), lake.rng());
+    loop {
+        // A new name each time: what a broken round left behind must not disturb the next.
+        let attempt = lake.rng().id();
+        let probe = Probe {
+            lake,
+            attempt: &attempt,
+        };
+        let outcome = probe.run(&attempts).await;
+        probe.clean(&attempts).await;
+        let failure = match outcome {
+            Ok(report) => {
+                lake.set_honours(report.honours());
+                return Ok(report);
+            }
+            Err(failure) => failure,
+        };
+        // A store that stumbles is tried again: it must not be taken for one that does not honour its conditions.
+        if let Err(failure) = attempts.pause(failure).await {
+            return Err(lake.error(Operation::PutNew, Key::probes().as_str(), failure));
         }
-        Err(failure) => Err(lake.error(Operation::PutNew, Key::probes().as_str(), failure)),
     }
 }
 
@@ -118,49 +129,75 @@ struct Probe<'a> {
 enum Conditional {
     Done(UpdateVersion),
     Refused,
+    Unsupported,
+}
+
+struct Found {
+    bytes: Bytes,
+    version: UpdateVersion,
+    modified: Timestamp,
 }
 
 impl Probe<'_> {
     async fn run(&self, attempts: &Attempts<'_>) -> Result<Report, Failure> {
         let (first, second) = (Bytes::from_static(b"first"), Bytes::from_static(b"second"));
         let before = self.lake.clock().now();
-        let created = self
-            .put(attempts, "create", &first, PutMode::Create)
-            .await?;
+        let created = self.put(attempts, CREATE, &first, PutMode::Create).await?;
         let after = self.lake.clock().now();
-        let again = self
-            .put(attempts, "create", &second, PutMode::Create)
-            .await?;
-        let (read, version, modified) = self.read(attempts, "create").await?;
-        let create_is_exclusive = matches!(again, Conditional::Refused) && read == first;
+        let again = self.put(attempts, CREATE, &second, PutMode::Create).await?;
+        let found = self.read(attempts, CREATE).await?;
         let wrong = UpdateVersion {
             e_tag: Some("\"0123456789abcdef0123456789abcdef\"".into()),
             version: Some("1".into()),
         };
         let refused = self
-            .put(attempts, "create", &second, PutMode::Update(wrong))
-            .await;
-        let right = self
-            .put(attempts, "create", &second, PutMode::Update(version))
-            .await;
-        let (replaced, ..) = self.read(attempts, "create").await?;
-        let listed = self.lake.list_all(Some(&Key::probes())).await;
+            .put(attempts, CREATE, &second, PutMode::Update(wrong))
+            .await?;
+        let right = match &found {
+            Some(found) => {
+                self.put(
+                    attempts,
+                    CREATE,
+                    &second,
+                    PutMode::Update(found.version.clone()),
+                )
+                .await?
+            }
+            None => Conditional::Unsupported,
+        };
+        let replaced = self.read(attempts, CREATE).await?;
         let versioning = match &created {
             Conditional::Done(version) => self.versioning(version),
-            Conditional::Refused => None,
+            Conditional::Refused | Conditional::Unsupported => None,
+        };
+        let holds = |found: &Option<Found>, content: &Bytes| {
+            found.as_ref().is_some_and(|found| found.bytes == *content)
         };
         Ok(Report {
-            create_is_exclusive,
-            create_race_has_one_winner: self.race(attempts).await?,
-            update_refuses_wrong_version: matches!(refused, Ok(Conditional::Refused)),
-            update_accepts_right_version: matches!(right, Ok(Conditional::Done(_)))
-                && replaced == second,
-            reads_its_writes: read == first || read == second,
-            lists_its_writes: listed
-                .is_ok_and(|found| found.iter().any(|entry| entry.key == self.key("create"))),
+            create_is_exclusive: matches!(again, Conditional::Refused) && holds(&found, &first),
+            create_race_has_one_winner: self.races(attempts).await?,
+            update_refuses_wrong_version: matches!(refused, Conditional::Refused),
+            update_accepts_right_version: matches!(right, Conditional::Done(_))
+                && holds(&replaced, &second),
+            reads_its_writes: holds(&found, &first) || holds(&found, &second),
+            lists_its_writes: self.is_listed(attempts).await?,
             versioning,
-            clock_skew_ms: skew_ms(modified, before, after),
+            clock_skew_ms: found.map_or(0, |found| skew_ms(found.modified, before, after)),
         })
+    }
+
+    async fn is_listed(&self, attempts: &Attempts<'_>) -> Result<bool, Failure> {
+        let mut listing = self
+            .lake
+            .store()
+            .list(Some(&self.lake.path(&Key::probes())));
+        let wanted = self.lake.path(&self.key(CREATE));
+        while let Some(found) = attempts.run(0, async { listing.try_next().await }).await? {
+            if found.location == wanted {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     fn key(&self, check: &str) -> Key {
@@ -188,17 +225,16 @@ impl Probe<'_> {
                     | StoreError::Precondition { .. }
                     | StoreError::NotModified { .. },
                 ) => Ok(Conditional::Refused),
+                Err(StoreError::NotSupported { .. } | StoreError::NotImplemented { .. }) => {
+                    Ok(Conditional::Unsupported)
+                }
                 Err(error) => Err(Failure::from(error)),
             }
         };
         attempts.run(0, put).await
     }
 
-    async fn read(
-        &self,
-        attempts: &Attempts<'_>,
-        check: &str,
-    ) -> Result<(Bytes, UpdateVersion, jiff::Timestamp), Failure> {
+    async fn read(&self, attempts: &Attempts<'_>, check: &str) -> Result<Option<Found>, Failure> {
         let path = self.lake.path(&self.key(check));
         let read = async {
             let result = self
@@ -207,28 +243,47 @@ impl Probe<'_> {
                 .get_opts(&path, GetOptions::default())
                 .await?;
             let (version, modified) = (version_of(&result.meta).0, modified_of(&result.meta));
-            Ok::<_, StoreError>((result.bytes().await?, version, modified))
+            Ok::<_, StoreError>(Found {
+                bytes: result.bytes().await?,
+                version,
+                modified,
+            })
         };
-        attempts.run(0, read).await
+        match attempts.run(0, read).await {
+            Ok(found) => Ok(Some(found)),
+            Err(failure) if failure.kind == ErrorKind::Absent => Ok(None),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// A race in which an answer was lost shows nothing: it is run again, on another key. A store that stumbles in every
+    /// race is not one to rely on.
+    async fn races(&self, attempts: &Attempts<'_>) -> Result<bool, Failure> {
+        for check in RACES {
+            match self.race(attempts, check).await {
+                Err(failure) if failure.is_transient() => {}
+                outcome => return outcome,
+            }
+        }
+        Ok(false)
     }
 
     /// Eight writers, eight contents, one key: one of them is told that it won, and its content is there.
-    async fn race(&self, attempts: &Attempts<'_>) -> Result<bool, Failure> {
+    async fn race(&self, attempts: &Attempts<'_>, check: &str) -> Result<bool, Failure> {
         let contents: Vec<Bytes> = (0..RACERS)
             .map(|racer| Bytes::from(format!("racer {racer}")))
             .collect();
         let puts = contents
             .iter()
-            .map(|content| self.put(attempts, "race", content, PutMode::Create));
-        let outcomes = join_all(puts).await;
-        let winners: Vec<&Bytes> = outcomes
-            .iter()
-            .zip(&contents)
-            .filter(|(outcome, _)| matches!(outcome, Ok(Conditional::Done(_))))
-            .map(|(_, content)| content)
-            .collect();
-        let (there, ..) = self.read(attempts, "race").await?;
-        Ok(winners == [&there])
+            .map(|content| self.put(attempts, check, content, PutMode::Create));
+        let mut winners = Vec::new();
+        for (outcome, content) in join_all(puts).await.into_iter().zip(&contents) {
+            if let Conditional::Done(_) = outcome? {
+                winners.push(content);
+            }
+        }
+        let there = self.read(attempts, check).await?;
+        Ok(there.is_some_and(|there| winners == [&there.bytes]))
     }
 
     /// S3 and Azure name a version in the answer to a put only when they keep versions; Google always does.
@@ -245,7 +300,7 @@ impl Probe<'_> {
     }
 
     async fn clean(&self, attempts: &Attempts<'_>) {
-        for check in ["create", "race"] {
+        for check in RACES.into_iter().chain([CREATE]) {
             let path = self.lake.path(&self.key(check));
             if let Err(failure) = attempts.run(0, self.lake.store().delete(&path)).await {
                 tracing::debug!(

@@ -259,6 +259,35 @@ async fn a_delete_whose_answer_is_lost_is_repeated() {
     }
 }
 
+#[tokio::test]
+async fn a_probe_that_meets_trouble_does_not_weaken_the_lake() {
+    for (request, fault) in [
+        (Request::Put, Fault::ErrorBefore),
+        (Request::Put, Fault::ErrorAfter),
+        (Request::Get, Fault::ErrorBefore),
+        (Request::List, Fault::ErrorBefore),
+    ] {
+        for times in 1..12 {
+            let Setup {
+                honest,
+                lake,
+                faults,
+            } = setup();
+            faults.next(request, fault, times);
+            let report = cannery_lake::probe::probe(&lake).await.unwrap();
+            assert!(
+                report.is_sound(),
+                "{request:?} {fault:?} x{times}: {report:?}"
+            );
+            assert_eq!(
+                honest.list_all(None).await.unwrap(),
+                [],
+                "{request:?} {fault:?} x{times}"
+            );
+        }
+    }
+}
+
 fn large() -> Bytes {
     Bytes::from(vec![42; 65 << 20])
 }
