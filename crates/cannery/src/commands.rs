@@ -7,7 +7,7 @@ pub(crate) mod manual;
 pub(crate) mod up;
 
 use cannery_lake::{LakeMetrics, RetryPolicy};
-use cannery_runtime::{Clock, Rng};
+use cannery_runtime::{Clock, PrivateUrl, Rng};
 
 use crate::cli::Global;
 use crate::config::Config;
@@ -18,46 +18,54 @@ use crate::lakes::Tools;
 use crate::output::Output;
 
 /// What every command gets.
-#[derive(Debug)]
 pub(crate) struct Context {
     pub(crate) output: Output,
     pub(crate) clock: Clock,
     pub(crate) rng: Rng,
     pub(crate) loader: Loader,
+    /// What the stores may know of the environment.
     pub(crate) variables: Vec<(String, String)>,
+    /// The arguments that lead another command to the same place.
+    pub(crate) same_place: String,
 }
 
 impl Context {
     pub(crate) fn new(global: &Global, clock: Clock, variables: Vec<(String, String)>) -> Self {
         let environment = Environment::all(variables.clone());
-        let (source, environment) = match (&global.config_url, &global.config_file) {
+        let (source, environment, variables) = match (&global.config_url, &global.config_file) {
             (Some(url), _) => {
-                let url = cannery_runtime::PrivateUrl::new(url);
+                // Its author chooses where requests go, so they carry only what was allowed.
+                let allowed = |name: &String| global.config_env.contains(name);
+                let variables = variables
+                    .into_iter()
+                    .filter(|(name, _)| allowed(name))
+                    .collect();
                 (
-                    Source::Url(url),
+                    Source::Url(PrivateUrl::new(url)),
                     environment.only(global.config_env.clone()),
+                    variables,
                 )
             }
-            (None, Some(file)) => (Source::File(file.clone()), environment),
-            (None, None) => (Source::Embedded, environment),
-        };
-        let loader = Loader {
-            source,
-            environment,
-            workspace: global.workspace.clone(),
-            allow_http: global.config_insecure,
+            (None, Some(file)) => (Source::File(file.clone()), environment, variables),
+            (None, None) => (Source::Embedded, environment, variables),
         };
         Self {
             output: Output { json: global.json },
             clock,
             rng: Rng::from_os(),
-            loader,
+            loader: Loader {
+                source,
+                environment,
+                workspace: global.workspace.clone(),
+                allow_http: global.config_insecure,
+            },
             variables,
+            same_place: same_place(global),
         }
     }
 
     pub(crate) async fn config(&self) -> Result<Config, Failure> {
-        Ok(self.loader.load().await?)
+        Ok(self.loader.load().await?.0)
     }
 
     /// What lakes are made with. A person at a terminal is not kept waiting as long as a daemon waits.
@@ -77,6 +85,19 @@ impl Context {
             variables: self.variables.clone(),
         }
     }
+}
+
+fn same_place(global: &Global) -> String {
+    let mut arguments = String::new();
+    if let Some(workspace) = &global.workspace {
+        arguments += &format!(" --workspace {}", workspace.display());
+    }
+    match (&global.config_url, &global.config_file) {
+        (Some(url), _) => arguments += &format!(" --config-url {}", PrivateUrl::new(url)),
+        (None, Some(file)) => arguments += &format!(" --config-file {}", file.display()),
+        (None, None) => {}
+    }
+    arguments
 }
 
 /// Who waits for the lake.

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use cannery_formats::Key;
 use cannery_lake::{Address, Credentials};
+use cannery_runtime::RealDisk;
+use cannery_runtime::disk::{Disk as _, Kind, read};
 use cannery_runtime::secret::redact;
 use cannery_runtime::{PrivateUrl, Secret};
 use serde::Serialize;
@@ -26,10 +28,10 @@ pub(crate) const DEFAULT_WORKSPACE: &str = "cannery-data";
 const DEFAULT_LISTEN: &str = "127.0.0.1:8420";
 const DEFAULT_NODE: &str = "@/etc/hostname";
 const DEFAULT_FLUSH_TIMEOUT: Span = Span(Duration::from_secs(60));
-const NODE_BYTES_MAX: usize = 253;
+const NODE_BYTES_MAX: u64 = 253;
 
 /// A checked configuration.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Config {
     pub(crate) workspace: PathBuf,
     pub(crate) node: String,
@@ -39,7 +41,7 @@ pub(crate) struct Config {
 }
 
 /// One checked storage.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Storage {
     pub(crate) id: String,
     #[serde(serialize_with = "as_url")]
@@ -59,6 +61,15 @@ pub(crate) struct Storage {
 pub(crate) struct Serve {
     pub(crate) listen: SocketAddr,
     pub(crate) monitoring_listen: Option<SocketAddr>,
+}
+
+/// Who wrote a configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// Somebody on this machine.
+    Here,
+    /// Whoever answers at a URL.
+    Elsewhere,
 }
 
 /// Something in the configuration is wrong: where, and what.
@@ -83,6 +94,12 @@ impl ConfigError {
         if self.line == 0 {
             self.line = line;
         }
+        self
+    }
+
+    /// The same error without values from the environment.
+    fn hiding(mut self, environment: &Environment) -> Self {
+        self.reason = environment.hide(&self.reason);
         self
     }
 
@@ -113,18 +130,32 @@ impl Config {
         text: &str,
         environment: &Environment,
         workspace: Option<&Path>,
+        origin: Origin,
     ) -> Result<Self, ConfigError> {
         let mut tree = tree::parse(text)?;
         environment.substitute(&mut tree)?;
-        Self::check(typed::read(&tree)?, workspace)
+        let templates = text.contains("{{");
+        typed::read(&tree)
+            .and_then(|raw| Self::check(raw, workspace, origin))
+            .map_err(|error| {
+                if templates {
+                    error.hiding(environment)
+                } else {
+                    error
+                }
+            })
     }
 
     /// The configuration that an empty file stands for.
     pub(crate) fn embedded(workspace: Option<&Path>) -> Result<Self, ConfigError> {
-        Self::check(RawConfig::default(), workspace)
+        Self::check(RawConfig::default(), workspace, Origin::Here)
     }
 
-    fn check(raw: RawConfig, workspace: Option<&Path>) -> Result<Self, ConfigError> {
+    fn check(
+        raw: RawConfig,
+        workspace: Option<&Path>,
+        origin: Origin,
+    ) -> Result<Self, ConfigError> {
         let workspace = workspace
             .map(Path::to_owned)
             .or(raw.workspace)
@@ -140,7 +171,7 @@ impl Config {
             .collect::<Result<Vec<_>, _>>()?;
         refuse_twins(&object_storage)?;
         Ok(Self {
-            node: check_node(raw.node.as_deref().unwrap_or(DEFAULT_NODE))?,
+            node: check_node(raw.node.as_deref().unwrap_or(DEFAULT_NODE), origin)?,
             serve: Serve::check(&raw.serve)?,
             flush_timeout: raw.flush_timeout.unwrap_or(DEFAULT_FLUSH_TIMEOUT),
             object_storage,
@@ -155,14 +186,15 @@ impl Config {
 
     /// The keys whose values differ and that a running process cannot change; for a reload.
     pub(crate) fn fixed_changes(&self, new: &Self) -> Vec<&'static str> {
-        let text =
-            |config: &Self| serde_json::to_value(config).expect("a configuration is plain data");
-        let (old, new) = (text(self), text(new));
-        let fixed = ["workspace", "node", "object_storage", "serve"];
-        fixed
-            .into_iter()
-            .filter(|key| old[key] != new[key])
-            .collect()
+        [
+            ("workspace", self.workspace != new.workspace),
+            ("node", self.node != new.node),
+            ("object_storage", self.object_storage != new.object_storage),
+            ("serve", self.serve != new.serve),
+        ]
+        .into_iter()
+        .filter_map(|(key, differs)| differs.then_some(key))
+        .collect()
     }
 }
 
@@ -201,6 +233,7 @@ impl Storage {
         if let Address::Az { endpoint, .. } = &mut address {
             endpoint.clone_from(&raw.endpoint_url);
         }
+        refuse_unused(&raw, &address).map_err(wrong)?;
         if raw.aws_access_key_id.is_some() != raw.aws_secret_access_key.is_some() {
             return Err(wrong(
                 "`aws_access_key_id` and `aws_secret_access_key` come only together".to_owned(),
@@ -220,9 +253,11 @@ impl Storage {
     fn address(raw: &RawStorage, workspace: &Path) -> Result<(Address, String), String> {
         let (address, within) = match (&raw.url, &raw.bucket) {
             (Some(_), Some(_)) => return Err("give either `url` or `bucket`, not both".to_owned()),
-            (Some(url), None) => {
-                // The printed form: an error must not quote what stands before an `@`.
-                Address::parse(&url.to_string()).map_err(|error| error.to_string())?
+            (Some(url), None) => Address::parse(url.expose()).map_err(|error| error.to_string())?,
+            (None, Some(bucket)) if !is_bucket(bucket) => {
+                return Err(
+                    "`bucket` may contain only letters, digits, `.`, `_` and `-`".to_owned(),
+                );
             }
             (None, Some(bucket)) => {
                 let scheme = match raw.service_name.unwrap_or(Service::S3) {
@@ -294,6 +329,38 @@ impl Serve {
     }
 }
 
+fn is_bucket(name: &str) -> bool {
+    !name.is_empty()
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
+}
+
+/// A key that has no effect on this kind of storage would be believed to have one.
+fn refuse_unused(raw: &RawStorage, address: &Address) -> Result<(), String> {
+    let (s3, endpoint) = match address {
+        Address::S3 { .. } => (true, true),
+        Address::Az { .. } => (false, true),
+        Address::File(_) | Address::Memory | Address::Gs { .. } => (false, false),
+    };
+    let given = [
+        ("endpoint_url", raw.endpoint_url.is_some() && !endpoint),
+        ("region_name", raw.region_name.is_some() && !s3),
+        ("aws_access_key_id", raw.aws_access_key_id.is_some() && !s3),
+        (
+            "aws_secret_access_key",
+            raw.aws_secret_access_key.is_some() && !s3,
+        ),
+    ];
+    match given.into_iter().find(|(_, unused)| *unused) {
+        Some((key, _)) => Err(format!(
+            "`{key}` has no effect on {}; remove it",
+            address.url()
+        )),
+        None => Ok(()),
+    }
+}
+
 fn refuse_twins(storages: &[Storage]) -> Result<(), ConfigError> {
     for (at, storage) in storages.iter().enumerate() {
         for other in &storages[..at] {
@@ -303,7 +370,7 @@ fn refuse_twins(storages: &[Storage]) -> Result<(), ConfigError> {
                     format!("two object storages have the id `{}`", storage.id),
                 ));
             }
-            if other.place() == storage.place() && other.url == storage.url {
+            if is_same_place(other, storage) {
                 let (one, two) = (&other.id, &storage.id);
                 return Err(ConfigError::new(
                     0,
@@ -315,13 +382,37 @@ fn refuse_twins(storages: &[Storage]) -> Result<(), ConfigError> {
     Ok(())
 }
 
-/// A node's name becomes a part of object names and of log lines.
-fn check_node(text: &str) -> Result<String, ConfigError> {
+/// Whether two storages would be one: two copies in one place are one copy.
+fn is_same_place(one: &Storage, two: &Storage) -> bool {
+    let folder = |path: &Path| {
+        std::fs::canonicalize(path)
+            .or_else(|_| std::path::absolute(path))
+            .ok()
+    };
+    match (&one.url, &two.url) {
+        (Address::File(one_path), Address::File(two_path)) => {
+            let tidy =
+                |path: Option<PathBuf>| path.map(|path| path.components().collect::<PathBuf>());
+            tidy(folder(one_path)) == tidy(folder(two_path)) && one.prefix == two.prefix
+        }
+        (Address::Memory, Address::Memory) => false,
+        (one_address, two_address) => one_address == two_address && one.prefix == two.prefix,
+    }
+}
+
+/// A node's name becomes a part of object names and of log lines. Only a configuration of this machine may name a file: the
+/// author of one from elsewhere must not read files here.
+fn check_node(text: &str, origin: Origin) -> Result<String, ConfigError> {
     let wrong = |reason: String| ConfigError::new(0, format!("`node`: {reason}"));
     let name = match text.strip_prefix('@') {
         None => text.to_owned(),
-        Some(file) => match std::fs::read_to_string(file) {
-            Ok(content) => content,
+        Some(_) if origin == Origin::Elsewhere && text != DEFAULT_NODE => {
+            return Err(wrong(
+                "a configuration from a URL may not name a file".to_owned(),
+            ));
+        }
+        Some(file) => match read_name(Path::new(file)) {
+            Ok(content) => String::from_utf8_lossy(&content).into_owned(),
             // A machine without the file still has to run out of the box.
             Err(_) if text == DEFAULT_NODE => "localhost".to_owned(),
             Err(error) => return Err(wrong(format!("cannot read `{file}`: {error}"))),
@@ -329,18 +420,27 @@ fn check_node(text: &str) -> Result<String, ConfigError> {
     };
     let name = name.trim();
     let sound = !name.is_empty()
-        && name.len() <= NODE_BYTES_MAX
+        && name.len() as u64 <= NODE_BYTES_MAX
         && name
             .bytes()
             .all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte));
-    if sound {
-        Ok(name.to_owned())
-    } else {
-        Err(wrong(format!(
+    match (sound, text.strip_prefix('@')) {
+        (true, _) => Ok(name.to_owned()),
+        (false, Some(file)) => Err(wrong(format!("`{file}` does not hold a host name"))),
+        (false, None) => Err(wrong(format!(
             "`{}` is not a host name",
             name.escape_debug()
-        )))
+        ))),
     }
+}
+
+/// Follows links, as `/etc/hostname` may be one, but waits for no pipe.
+fn read_name(file: &Path) -> std::io::Result<Vec<u8>> {
+    let path = std::fs::canonicalize(file)?;
+    if RealDisk.metadata(&path)?.kind != Kind::File {
+        return Err(std::io::Error::other("it is not a regular file"));
+    }
+    read(&RealDisk, &path, NODE_BYTES_MAX)
 }
 
 fn as_url<S: serde::Serializer>(address: &Address, serializer: S) -> Result<S::Ok, S::Error> {

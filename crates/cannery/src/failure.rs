@@ -135,7 +135,7 @@ impl From<cannery_serve::ListenError> for Failure {
             ExitCode::Error,
             "listen",
             error.to_string(),
-            "stop what listens there, or choose another with `--listen`",
+            "choose another address with `--listen` or `--monitoring-port`, or stop what uses this one",
         )
     }
 }

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use cannery_lake::{Identity, Lake, LakeMetrics, Mirrors, Parts, RetryPolicy};
-use cannery_runtime::disk::{read, write_durably};
+use cannery_runtime::disk::{Disk as _, read, write_private};
+use cannery_runtime::workspace::WorkspaceError;
 use cannery_runtime::{Clock, RealDisk, Rng, Secret};
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +17,7 @@ use crate::version;
 const NOTE_BYTES_MAX: u64 = 4096;
 
 /// What lakes are made with.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Tools {
     pub(crate) clock: Clock,
     pub(crate) rng: Rng,
@@ -46,7 +47,7 @@ pub(crate) fn open(config: &Config, tools: &Tools) -> Result<Mirrors, Failure> {
             .map_err(|error| unusable(error.to_string()))?;
         let lake = Lake::new(Parts {
             id: storage.id.clone(),
-            url: storage.url.url(),
+            url: storage.place(),
             store,
             prefix: storage.prefix.clone(),
             clock: tools.clock.clone(),
@@ -98,41 +99,64 @@ fn note_path(workspace: &Path) -> PathBuf {
     workspace.join("lake.json")
 }
 
-fn noted(workspace: &Path) -> Result<Option<String>, Failure> {
-    let damaged = |reason: String| {
-        let path = note_path(workspace);
-        let message = format!("cannot read `{}`: {reason}", path.display());
-        Failure::new(
-            ExitCode::Error,
-            "workspace_damaged",
-            message,
-            "move the file away; the lake itself knows its id",
-        )
+/// The lake that the workspace belongs to. A damaged note is set aside: the lake itself knows its id.
+fn noted(workspace: &Path) -> Result<Option<String>, WorkspaceError> {
+    let path = note_path(workspace);
+    let failed = |source| WorkspaceError::Io {
+        path: workspace.to_owned(),
+        source,
     };
-    match read(&RealDisk, &note_path(workspace), NOTE_BYTES_MAX) {
-        Ok(text) => {
-            let note: Note =
-                serde_json::from_slice(&text).map_err(|error| damaged(error.to_string()))?;
-            Ok(Some(note.lake))
+    let text = match read(&RealDisk, &path, NOTE_BYTES_MAX) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(failed(error)),
+    };
+    match serde_json::from_slice::<Note>(&text) {
+        Ok(note) => Ok(Some(note.lake)),
+        Err(error) => {
+            let aside = path.with_extension("json.damaged");
+            tracing::error!(%error, aside = %aside.display(), "`lake.json` is damaged and was set aside");
+            RealDisk.rename(&path, &aside).map_err(failed)?;
+            Ok(None)
         }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(damaged(error.to_string())),
     }
 }
 
 /// Makes sure that the lake is ours, the same in every mirror, and the one this workspace belongs to.
 pub(crate) async fn establish(mirrors: &Mirrors, workspace: &Path) -> Result<Identity, Failure> {
-    let expected = noted(workspace)?;
+    let expected = if is_forgetful(mirrors) {
+        None
+    } else {
+        noted(workspace)?
+    };
     Ok(mirrors
         .establish(expected.as_deref(), version::NAME)
         .await?)
 }
 
+/// Lakes in memory are new each time, so a workspace cannot belong to one.
+fn is_forgetful(mirrors: &Mirrors) -> bool {
+    mirrors.iter().all(|lake| lake.url().starts_with("memory:"))
+}
+
+/// What is wrong with the lakes as they are, without making or changing anything; for `doctor`.
+pub(crate) async fn verify(mirrors: &Mirrors, workspace: &Path) -> Result<(), Failure> {
+    let expected = if is_forgetful(mirrors) {
+        None
+    } else {
+        noted(workspace)?
+    };
+    Ok(mirrors.verify(expected.as_deref()).await?)
+}
+
 /// Notes in the workspace which lake it belongs to.
-pub(crate) fn note(workspace: &Path, identity: &Identity) -> io::Result<()> {
+pub(crate) fn note(workspace: &Path, mirrors: &Mirrors, identity: &Identity) -> io::Result<()> {
+    if is_forgetful(mirrors) {
+        return Ok(());
+    }
     let text = serde_json::to_vec(&Note {
         lake: identity.lake.clone(),
     })
     .expect("a note is plain data");
-    write_durably(&RealDisk, &note_path(workspace), &text)
+    write_private(&RealDisk, &note_path(workspace), &text)
 }

@@ -4,6 +4,8 @@ use std::io::{self, Write};
 
 use cannery_runtime::secret::redact;
 use tracing_subscriber::EnvFilter;
+
+use crate::output::printable;
 use tracing_subscriber::fmt::MakeWriter;
 
 /// Starts logging: warnings, or more for each `-v`; as JSON lines with `--json`.
@@ -11,8 +13,7 @@ pub(crate) fn start(verbosity: u8, json: bool) {
     let ours = match verbosity {
         0 => "warn",
         1 => "info",
-        2 => "debug",
-        _ => "trace",
+        _ => "debug",
     };
     // The libraries below speak up only from `-vvv` on: their debug lines quote requests.
     let filter = if verbosity >= 3 {
@@ -65,7 +66,7 @@ impl Write for Line {
 
 impl Drop for Line {
     fn drop(&mut self) {
-        let text = redact(&String::from_utf8_lossy(&self.0));
+        let text = printable(&redact(&String::from_utf8_lossy(&self.0)));
         // A log that cannot be written must not stop the work.
         io::stderr().write_all(text.as_bytes()).ok();
     }

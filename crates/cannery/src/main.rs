@@ -18,12 +18,15 @@ use failure::{ExitCode, Failure};
 use output::Output;
 
 fn main() -> std::process::ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error),
+    };
     logging::start(cli.global.verbose, cli.global.json);
     let output = Output {
         json: cli.global.json,
     };
-    let code = match start(&cli) {
+    let code = match start(&cli).and_then(|code| output.finish().map(|()| code)) {
         Ok(code) => code,
         Err(failure) => {
             output.failure(&failure);
@@ -31,6 +34,24 @@ fn main() -> std::process::ExitCode {
         }
     };
     std::process::ExitCode::from(code as u8)
+}
+
+/// Help and version are not errors; a wrong use is one, and a script that asked for JSON gets it.
+fn usage(error: &clap::Error) -> std::process::ExitCode {
+    let wants_json = std::env::args_os().any(|argument| argument == "--json");
+    if !error.use_stderr() || !wants_json {
+        error.print().ok();
+        return std::process::ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
+    }
+    let text = error.to_string();
+    let first = text
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .trim_start_matches("error: ");
+    let failure = Failure::new(ExitCode::Usage, "usage", first, "see `cannery --help`");
+    Output { json: true }.failure(&failure);
+    std::process::ExitCode::from(failure.code as u8)
 }
 
 fn start(cli: &Cli) -> Result<ExitCode, Failure> {
@@ -49,7 +70,10 @@ fn start(cli: &Cli) -> Result<ExitCode, Failure> {
                 "check the limits of this process with `ulimit -a`",
             )
         })?;
-    runtime.block_on(run(cli, &context))
+    let outcome = runtime.block_on(run(cli, &context));
+    // A thread may hang in the kernel, on a dead mount for example; the process must still end.
+    runtime.shutdown_timeout(std::time::Duration::from_secs(5));
+    outcome
 }
 
 async fn run(cli: &Cli, context: &Context) -> Result<ExitCode, Failure> {

@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 use cannery_runtime::secret::redact;
 use serde::Serialize;
 
-use crate::failure::Failure;
+use crate::failure::{ExitCode, Failure};
 
 /// How to print.
 #[derive(Clone, Copy, Debug)]
@@ -28,7 +28,7 @@ impl Output {
     /// Prints a value for a program.
     pub(crate) fn json(self, value: &impl Serialize) {
         let text = serde_json::to_string(value).expect("what is printed is plain data");
-        write_out(redact(&text).as_bytes());
+        write_out(printable(&redact(&text)).as_bytes());
         write_out(b"\n");
     }
 
@@ -40,6 +40,14 @@ impl Output {
     /// Writes the bytes of an object, which are whatever they are.
     pub(crate) fn raw(self, bytes: &[u8]) {
         write_out(bytes);
+    }
+
+    /// Makes sure that what was printed has left the process; the last bytes may have waited for a newline.
+    pub(crate) fn finish(self) -> Result<(), Failure> {
+        match io::stdout().flush() {
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(unwritable(&error)),
+            Err(_) | Ok(()) => Ok(()),
+        }
     }
 
     /// Says why the command failed, on standard error.
@@ -77,14 +85,36 @@ impl Output {
 
 fn write_out(bytes: &[u8]) {
     if let Err(error) = io::stdout().write_all(bytes) {
-        let code = if error.kind() == io::ErrorKind::BrokenPipe {
-            0
-        } else {
-            1
-        };
-        #[allow(clippy::exit, reason = "there is nobody to print for")]
-        std::process::exit(code);
+        end_without_output(&error);
     }
+}
+
+/// Nothing that follows can be printed, so nothing that follows makes sense.
+fn end_without_output(error: &io::Error) -> ! {
+    let code = if error.kind() == io::ErrorKind::BrokenPipe {
+        ExitCode::Ok
+    } else {
+        let failure = unwritable(error);
+        Output { json: false }.failure(&failure);
+        failure.code
+    };
+    #[allow(clippy::exit, reason = "there is nobody to print for")]
+    std::process::exit(code as i32)
+}
+
+fn unwritable(error: &io::Error) -> Failure {
+    let code = if error.kind() == io::ErrorKind::StorageFull {
+        ExitCode::Full
+    } else {
+        ExitCode::Error
+    };
+    let message = format!("cannot write the output: {error}");
+    Failure::new(
+        code,
+        "output",
+        message,
+        "what was written is not complete: write it to another place",
+    )
 }
 
 /// Names come from anywhere: a control character in one must not reach the terminal, nor turn the text around.

@@ -1,13 +1,15 @@
 //! What is put: bytes in memory, or a file that is read as often as needed.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use cannery_formats::{Digest, Hasher};
 use cannery_runtime::RealDisk;
-use cannery_runtime::disk::{Disk as _, DiskFile, Open};
+use cannery_runtime::disk::{Disk as _, DiskFile, Kind, Open};
+
+use crate::error::{ErrorKind, Failure};
 
 const CHUNK_BYTES: u64 = 4 * 1024 * 1024;
 const INLINE_BYTES_MAX: usize = 64 * 1024;
@@ -63,7 +65,7 @@ impl Body {
     fn measure_now(self) -> io::Result<Measured> {
         let source = match self {
             Self::Bytes(bytes) => Source::Bytes(bytes),
-            Self::File(path) => Source::File(RealDisk.open(&path, Open::Read)?.into()),
+            Self::File(path) => Source::File(open_regular(&path)?),
         };
         let bytes = match &source {
             Source::Bytes(bytes) => bytes.len() as u64,
@@ -80,6 +82,7 @@ impl Body {
                 head = chunk.slice(..chunk.len().min(64));
             }
         }
+        source.expect_end(bytes)?;
         Ok(Measured {
             source,
             bytes,
@@ -104,7 +107,24 @@ impl Measured {
     }
 }
 
+/// Only a regular file has a length to rely on, and opening a pipe would wait for its writer.
+fn open_regular(path: &Path) -> io::Result<Arc<dyn DiskFile>> {
+    if RealDisk.metadata(path)?.kind != Kind::File {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    Ok(RealDisk.open(path, Open::Read)?.into())
+}
+
 impl Source {
+    /// A file that has become longer since its length was taken must not be stored as far as it went.
+    fn expect_end(&self, bytes: u64) -> io::Result<()> {
+        match self {
+            Self::File(file) if file.read_at(bytes, &mut [0])? > 0 => {
+                Err(io::Error::other("it is growing"))
+            }
+            Self::File(_) | Self::Bytes(_) => Ok(()),
+        }
+    }
     fn read(&self, start: u64, length: u64) -> io::Result<Bytes> {
         let length = usize::try_from(length).map_err(io::Error::other)?;
         match self {
@@ -133,4 +153,15 @@ async fn blocking<T: Send + 'static>(
     tokio::task::spawn_blocking(work)
         .await
         .map_err(io::Error::other)?
+}
+
+/// The digest of `bytes`, computed where it holds up nobody else.
+pub(crate) async fn digest_of(bytes: Bytes) -> Result<Digest, Failure> {
+    if bytes.len() <= INLINE_BYTES_MAX {
+        return Ok(Digest::of(&bytes));
+    }
+    let hashing = tokio::task::spawn_blocking(move || Digest::of(&bytes));
+    hashing
+        .await
+        .map_err(|error| Failure::new(ErrorKind::Unavailable, error.to_string()))
 }

@@ -62,6 +62,11 @@ pub(crate) struct FolderMissing(String);
 #[error("`{0}` is a folder in this lake, so it cannot be an object")]
 pub(crate) struct IsFolder(String);
 
+/// Something in the folder that is neither an object nor a folder of objects.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is a link, a pipe or a device; move it out of the lake's folder")]
+pub(crate) struct Stranger(String);
+
 /// A sync failed: what is on the disk is in doubt, so nothing may be believed any more.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the disk failed to make a write durable ({0}); check the disk, then start again")]
@@ -118,7 +123,27 @@ impl Inner {
                 source: format!("`{location}` is not the name of an object").into(),
             });
         }
+        self.refuse_links(location)?;
         Ok(self.root.join(location.as_ref()))
+    }
+
+    /// A link on the way to an object leads out of the lake.
+    fn refuse_links(&self, location: &Path) -> Result<()> {
+        let mut folder = self.root.clone();
+        let mut parts: Vec<_> = location.parts().collect();
+        parts.pop();
+        for part in parts {
+            folder.push(part.as_ref());
+            match self.disk.metadata(&folder) {
+                Ok(found) if found.kind == Kind::Other => {
+                    return Err(generic(Stranger(folder.display().to_string())));
+                }
+                Ok(_) => {}
+                // What is not there yet is no link.
+                Err(_) => return Ok(()),
+            }
+        }
+        Ok(())
     }
 
     fn temp(&self) -> Result<Arc<TempArea>> {
@@ -142,6 +167,10 @@ impl Inner {
         let target = self.object_path(location)?;
         let folder = target.parent().expect("an object lies below the root");
         self.make_durable(folder)?;
+        let opened = self
+            .disk
+            .open_dir(folder)
+            .map_err(|error| self.folder_error(error, folder))?;
         let _lock = self.lock(location)?;
         let exists = match mode {
             PutMode::Overwrite => {
@@ -173,9 +202,7 @@ impl Inner {
             temp.moved();
         }
         // Also when the object was there before: its writer may have died between the rename and this.
-        self.disk
-            .sync_dir(folder)
-            .map_err(|error| self.sync_failed(&error))?;
+        opened.sync().map_err(|error| self.sync_failed(&error))?;
         if exists {
             return Err(object_store::Error::AlreadyExists {
                 path: location.to_string(),
@@ -218,13 +245,14 @@ impl Inner {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                     return Err(generic(error));
                 }
-                // Whoever made it may have died before syncing it.
-                Err(_) | Ok(()) => {
-                    self.disk
-                        .sync_dir(&parent)
-                        .map_err(|error| self.sync_failed(&error))?;
-                }
+                Err(_) | Ok(()) => {}
             }
+            if self.disk.metadata(&path).map_err(generic)?.kind != Kind::Dir {
+                return Err(generic(io::Error::from(io::ErrorKind::NotADirectory)));
+            }
+            // Also what was there before: whoever made it may have died before syncing it.
+            let opened = self.disk.open_dir(&parent).map_err(generic)?;
+            opened.sync().map_err(|error| self.sync_failed(&error))?;
         }
         let mut durable = self.durable.lock().unwrap_or_else(PoisonError::into_inner);
         if durable.len() >= DURABLE_FOLDERS_MAX {
@@ -253,12 +281,11 @@ impl Inner {
     fn delete(&self, location: &Path) -> Result<()> {
         let target = self.object_path(location)?;
         let folder = target.parent().expect("an object lies below the root");
-        match self.disk.metadata(folder) {
-            Ok(found) if found.kind == Kind::Dir => {}
-            Ok(_) => return Ok(()),
+        let opened = match self.disk.open_dir(folder) {
+            Ok(opened) => opened,
             Err(error) if is_absent(&error) => return Ok(()),
             Err(error) => return Err(generic(error)),
-        }
+        };
         if self
             .disk
             .metadata(&target)
@@ -272,9 +299,18 @@ impl Inner {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(generic(error)),
             Err(_) | Ok(()) => {}
         }
-        self.disk
-            .sync_dir(folder)
-            .map_err(|error| self.sync_failed(&error))
+        opened.sync().map_err(|error| self.sync_failed(&error))
+    }
+
+    /// A folder that was made durable and is gone was removed by hand: it is made again at the next attempt.
+    fn folder_error(&self, error: io::Error, folder: &FsPath) -> object_store::Error {
+        if error.kind() == io::ErrorKind::NotFound {
+            self.durable
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .remove(folder);
+        }
+        generic(error)
     }
 
     fn copy(&self, from: &Path, to: &Path, mode: CopyMode) -> Result<()> {
@@ -287,7 +323,7 @@ impl Inner {
             .create(&self.disk, &self.rng)
             .map_err(generic)?;
         each_chunk(&*source, |chunk| temp.append(chunk)).map_err(generic)?;
-        temp.finish().map_err(|error| self.sync_failed(&error))?;
+        temp.finish().map_err(generic)?;
         let mode = match mode {
             CopyMode::Overwrite => PutMode::Overwrite,
             CopyMode::Create => PutMode::Create,
@@ -303,7 +339,7 @@ impl Inner {
         for chunk in payload {
             temp.append(chunk).map_err(generic)?;
         }
-        temp.finish().map_err(|error| self.sync_failed(&error))?;
+        temp.finish().map_err(generic)?;
         self.commit(&mut temp, location, mode)
     }
 

@@ -6,7 +6,7 @@ use std::io;
 
 use cannery_runtime::secret::redact;
 
-use crate::disk_store::{DiskFailed, FolderMissing, IsFolder};
+use crate::disk_store::{DiskFailed, FolderMissing, IsFolder, Stranger};
 
 /// What a lake operation returns.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -125,11 +125,11 @@ impl Error {
                 format!("create it (a local folder is made by `cannery up`), or correct object storage `{lake}` in the configuration")
             }
             ErrorKind::Denied => format!(
-                "check the credentials of object storage `{lake}` and what they are allowed to do, then run `cannery doctor`"
+                "check the credentials of object storage `{lake}` and what they may do, or who owns a local folder"
             ),
             ErrorKind::Unavailable => "check the network and the store, then try again: every operation may be repeated".to_owned(),
             ErrorKind::Conflict => "look at what is there with `cannery lake cat`, and choose another key if it should stay".to_owned(),
-            ErrorKind::Invalid => "see `cannery lake --help`".to_owned(),
+            ErrorKind::Invalid => "nothing was changed; correct what the message names, then try again".to_owned(),
             ErrorKind::Corrupt => "nothing was changed; compare with a mirror or a backup before trusting this object".to_owned(),
             ErrorKind::Full => "free some space, then try again: nothing half-written is left behind".to_owned(),
             ErrorKind::NotOurs => format!(
@@ -196,6 +196,15 @@ impl From<object_store::Error> for Failure {
     }
 }
 
+/// Whether a store says that the condition of a put does not hold.
+pub(crate) fn is_refusal(error: &object_store::Error) -> bool {
+    use object_store::Error as Store;
+    matches!(
+        error,
+        Store::AlreadyExists { .. } | Store::Precondition { .. } | Store::NotModified { .. }
+    )
+}
+
 fn chain(error: &object_store::Error) -> impl Iterator<Item = &(dyn StdError + 'static)> {
     std::iter::successors(Some(error as &(dyn StdError + 'static)), |error| {
         StdError::source(*error)
@@ -216,7 +225,7 @@ fn kind_of_generic(error: &object_store::Error) -> ErrorKind {
         if cause.is::<DiskFailed>() {
             return ErrorKind::Failed;
         }
-        if cause.is::<IsFolder>() {
+        if cause.is::<IsFolder>() || cause.is::<Stranger>() {
             return ErrorKind::Invalid;
         }
         if let Some(io) = cause.downcast_ref::<io::Error>() {
@@ -236,7 +245,26 @@ fn kind_of_generic(error: &object_store::Error) -> ErrorKind {
             }
         }
     }
-    match status_in(&error.to_string()) {
+    let text = error.to_string();
+    match element(&text, "Code") {
+        Some("RequestTimeout" | "SlowDown") => return ErrorKind::Unavailable,
+        Some(
+            "AccessDenied"
+            | "ExpiredToken"
+            | "InvalidToken"
+            | "InvalidAccessKeyId"
+            | "SignatureDoesNotMatch",
+        ) => {
+            return ErrorKind::Denied;
+        }
+        Some(_) | None => {}
+    }
+    // A redirect without an address is how S3 says that the region is wrong.
+    if text.contains("redirect without LOCATION") {
+        return ErrorKind::Invalid;
+    }
+    match status_in(&text) {
+        Some(401 | 403) => ErrorKind::Denied,
         // The object client reports a missing object as such: what else answers 404 is the listing of a missing bucket.
         Some(404) => ErrorKind::StoreMissing,
         // Asking again does not help when the request itself is wrong, except when told to slow down.
@@ -321,6 +349,30 @@ mod tests {
             let failure = Failure::from(generic(text));
             assert_eq!(failure.kind, kind, "{text}");
             assert_eq!(failure.is_transient(), kind == ErrorKind::Unavailable);
+        }
+    }
+
+    #[test]
+    fn what_the_store_calls_it_decides_before_the_status() {
+        let answer = |status: &str, code: &str| {
+            generic(&format!(
+                "status code: {status}: <Error><Code>{code}</Code><Message>m</Message></Error>"
+            ))
+        };
+        for (error, kind) in [
+            (answer("403 Forbidden", "AccessDenied"), ErrorKind::Denied),
+            (
+                answer("400 Bad Request", "RequestTimeout"),
+                ErrorKind::Unavailable,
+            ),
+            (answer("400 Bad Request", "ExpiredToken"), ErrorKind::Denied),
+            (answer("403 Forbidden", "Whatever"), ErrorKind::Denied),
+            (
+                generic("Received redirect without LOCATION, this normally indicates …"),
+                ErrorKind::Invalid,
+            ),
+        ] {
+            assert_eq!(Failure::from(error).kind, kind);
         }
     }
 

@@ -48,6 +48,8 @@ pub enum Request {
     Part,
     /// The end of an upload that makes it an object.
     Complete,
+    /// The end of an upload that throws it away.
+    Abort,
     /// A read, whole, of a range, or of nothing but the head.
     Get,
     /// A listing.
@@ -150,6 +152,8 @@ impl Faults {
     }
 }
 
+const SHORT_LATENCY: Fault = Fault::Latency(Duration::from_millis(1));
+
 fn any_fault(request: Request, rng: &Rng) -> Fault {
     let fitting: &[Fault] = match request {
         Request::Put => &[
@@ -158,13 +162,29 @@ fn any_fault(request: Request, rng: &Rng) -> Fault {
             Fault::HangAfter,
             Fault::PreconditionFailed,
             Fault::ConflictingWrite,
+            SHORT_LATENCY,
         ],
-        Request::Part | Request::Complete | Request::Delete => {
-            &[Fault::ErrorBefore, Fault::ErrorAfter]
-        }
-        Request::Get => &[Fault::ErrorBefore, Fault::ShortRead, Fault::HangAfter],
-        Request::List => &[Fault::ErrorBefore, Fault::ListEndsAfter(3)],
+        Request::Complete | Request::Delete => &[
+            Fault::ErrorBefore,
+            Fault::ErrorAfter,
+            Fault::HangAfter,
+            SHORT_LATENCY,
+        ],
+        Request::Part | Request::Abort => &[Fault::ErrorBefore, Fault::ErrorAfter, SHORT_LATENCY],
+        Request::Get => &[
+            Fault::ErrorBefore,
+            Fault::ShortRead,
+            Fault::HangAfter,
+            SHORT_LATENCY,
+        ],
+        Request::List => &[
+            Fault::ErrorBefore,
+            Fault::ListEndsAfter(3),
+            Fault::HangAfter,
+            SHORT_LATENCY,
+        ],
     };
+
     let at = usize::try_from(rng.below(fitting.len() as u64)).expect("an index fits");
     fitting[at]
 }
@@ -243,6 +263,7 @@ impl FaultStore {
                 .flatten()
                 .boxed()
             }
+            Some(Fault::HangAfter) => stream::pending().boxed(),
             Some(_) => stream::once(async { Err(broken("listing refused")) }).boxed(),
             None => found,
         }

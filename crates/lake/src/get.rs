@@ -9,6 +9,7 @@ use futures::TryStreamExt as _;
 use jiff::Timestamp;
 use object_store::{GetOptions, GetRange, GetResult, ObjectMeta, UpdateVersion};
 
+use crate::body::digest_of;
 use crate::error::{ErrorKind, Failure, Operation, Result};
 use crate::lake::{Lake, Version};
 use crate::retry::Attempts;
@@ -40,10 +41,10 @@ pub(crate) enum Found {
 }
 
 impl Found {
-    pub(crate) fn digest(&self) -> Digest {
+    pub(crate) async fn digest(&self) -> Result<Digest, Failure> {
         match self {
-            Self::Plain(object) => Digest::of(&object.bytes),
-            Self::Large(commit, _) => commit.sha256,
+            Self::Plain(object) => digest_of(object.bytes.clone()).await,
+            Self::Large(commit, _) => Ok(commit.sha256),
         }
     }
 
@@ -82,19 +83,13 @@ impl Lake {
             Found::Plain(object) => Ok(object),
             Found::Large(commit, object) => {
                 check_size(commit.bytes, bytes_max)?;
-                let data = self
-                    .fetch(&commit.data, bytes_max, attempts)
-                    .await
-                    .map_err(data_gone(&commit))?;
-                if data.bytes.len() as u64 != commit.bytes
-                    || Digest::of(&data.bytes) != commit.sha256
-                {
+                let bytes = self
+                    .committed_range(key, &commit, 0..commit.bytes, attempts)
+                    .await?;
+                if digest_of(bytes.clone()).await? != commit.sha256 {
                     return Err(corrupt(&commit));
                 }
-                Ok(Object {
-                    bytes: data.bytes,
-                    ..object
-                })
+                Ok(Object { bytes, ..object })
             }
         }
     }
@@ -180,29 +175,63 @@ impl Lake {
             Ok((_, bytes)) => *bytes <= COMMIT_BYTES_MAX,
             Err(failure) => failure.kind == ErrorKind::Invalid,
         };
-        if may_be_commit && let Found::Large(commit, _) = self.find_small(key, attempts).await? {
-            let data = self
-                .fetch_range(&commit.data, &range, attempts)
-                .await
-                .map_err(data_gone(&commit))?;
-            return Ok(data.0);
+        if may_be_commit && let Some(commit) = self.find_commit(key, attempts).await? {
+            return self.committed_range(key, &commit, range, attempts).await;
         }
         Ok(outcome?.0)
     }
 
-    /// Like [`Lake::find`], for telling a commit from the rest; content too long for a commit comes back as if empty.
-    async fn find_small(&self, key: &Key, attempts: &mut Attempts<'_>) -> Result<Found, Failure> {
+    /// The commit at `key`, if it is one.
+    pub(crate) async fn find_commit(
+        &self,
+        key: &Key,
+        attempts: &mut Attempts<'_>,
+    ) -> Result<Option<LargeObject>, Failure> {
         match self.find(key, COMMIT_BYTES_MAX, attempts).await {
-            Err(failure) if failure.kind == ErrorKind::Invalid => Ok(Found::Plain(Object {
-                bytes: Bytes::new(),
-                version: Version(UpdateVersion {
-                    e_tag: None,
-                    version: None,
-                }),
-                modified: Timestamp::UNIX_EPOCH,
-            })),
-            found => found,
+            Ok(Found::Large(commit, _)) => Ok(Some(commit)),
+            Ok(Found::Plain(_)) => Ok(None),
+            // Too long for a commit.
+            Err(failure) if failure.kind == ErrorKind::Invalid => Ok(None),
+            Err(failure) => Err(failure),
         }
+    }
+
+    /// A range of a large object, from data that is as long as its commit says.
+    pub(crate) async fn committed_range(
+        &self,
+        key: &Key,
+        commit: &LargeObject,
+        range: Range<u64>,
+        attempts: &mut Attempts<'_>,
+    ) -> Result<Bytes, Failure> {
+        check_range(&range, commit.bytes)?;
+        match self.fetch_range(&commit.data, &range, attempts).await {
+            Ok((bytes, size)) if size == commit.bytes => Ok(bytes),
+            Ok(_) => Err(corrupt(commit)),
+            Err(failure) => match failure.kind {
+                ErrorKind::Invalid => Err(corrupt(commit)),
+                ErrorKind::Absent => Err(self.explain_missing_data(key, commit, attempts).await?),
+                _ => Err(failure),
+            },
+        }
+    }
+
+    /// Data that is gone with its commit was deleted; data that is gone without it is damage.
+    async fn explain_missing_data(
+        &self,
+        key: &Key,
+        commit: &LargeObject,
+        attempts: &mut Attempts<'_>,
+    ) -> Result<Failure, Failure> {
+        Ok(match self.find_commit(key, attempts).await? {
+            Some(now) if now == *commit => Failure::new(
+                ErrorKind::Corrupt,
+                format!("its data `{}` is gone", commit.data),
+            ),
+            Some(_) | None => {
+                Failure::new(ErrorKind::Conflict, "it was replaced while it was read")
+            }
+        })
     }
 
     /// The bytes of a range and the length of the whole object.
@@ -284,7 +313,7 @@ impl Lake {
     async fn head_attempts(&self, key: &Key, attempts: &mut Attempts<'_>) -> Result<Head, Failure> {
         let head = self.stored_head(key, attempts).await?;
         if head.bytes <= COMMIT_BYTES_MAX
-            && let Found::Large(commit, _) = self.find_small(key, attempts).await?
+            && let Some(commit) = self.find_commit(key, attempts).await?
         {
             return Ok(Head {
                 bytes: commit.bytes,
@@ -361,7 +390,7 @@ fn check_range(range: &Range<u64>, size: u64) -> Result<(), Failure> {
     if range.end <= size {
         return Ok(());
     }
-    let (start, end) = (range.start, range.end);
+    let (start, end) = (range.start, range.end.saturating_sub(1));
     Err(Failure::new(
         ErrorKind::Invalid,
         format!("the range {start}-{end} goes beyond its {size} bytes"),
@@ -376,22 +405,11 @@ fn commit_in(content: &[u8]) -> Result<Option<LargeObject>, Failure> {
         .map_err(|damage| Failure::new(ErrorKind::Corrupt, damage.to_string()))
 }
 
-fn corrupt(commit: &LargeObject) -> Failure {
+pub(crate) fn corrupt(commit: &LargeObject) -> Failure {
     Failure::new(
         ErrorKind::Corrupt,
         format!("its data `{}` is not what was committed", commit.data),
     )
-}
-
-/// A commit whose data is missing is damage, not absence.
-fn data_gone(commit: &LargeObject) -> impl Fn(Failure) -> Failure + '_ {
-    |failure| match failure.kind {
-        ErrorKind::Absent => Failure::new(
-            ErrorKind::Corrupt,
-            format!("its data `{}` is gone", commit.data),
-        ),
-        _ => failure,
-    }
 }
 
 pub(crate) fn version_of(meta: &ObjectMeta) -> Version {

@@ -54,7 +54,7 @@ impl Mirrors {
     /// none. Safe to repeat and to race.
     ///
     /// # Errors
-    /// `NotOurs` when a mirror is another lake, a foreign one, or empty although a lake was expected.
+    /// `NotOurs` when a mirror is another lake or a foreign one, or when all are empty although a lake was expected.
     pub async fn establish(&self, expected: Option<&str>, created_by: &str) -> Result<Identity> {
         let mut created = false;
         for _ in 0..ROUNDS_MAX {
@@ -65,12 +65,17 @@ impl Mirrors {
                 if found.is_some() {
                     continue;
                 }
+                lake.ensure_probed().await?;
                 match lake
                     .put_new(&Key::lake_manifest(), manifest.to_bytes())
                     .await?
                 {
                     PutNew::Created | PutNew::Same => created = true,
-                    PutNew::Different => raced = true,
+                    // Somebody else is making this lake: join them before anything is written to another mirror.
+                    PutNew::Different => {
+                        raced = true;
+                        break;
+                    }
                 }
             }
             if !raced {
@@ -83,6 +88,15 @@ impl Mirrors {
         Err(self
             .first()
             .not_ours("several processes keep making new lakes here"))
+    }
+
+    /// Checks the same as [`Mirrors::establish`] without making anything.
+    ///
+    /// # Errors
+    /// As [`Mirrors::establish`].
+    pub async fn verify(&self, expected: Option<&str>) -> Result<()> {
+        let found = self.manifests().await?;
+        self.agree(&found, expected, "").map(drop)
     }
 
     async fn manifests(&self) -> Result<Vec<Option<LakeManifest>>> {

@@ -41,7 +41,7 @@ pub struct Lake(Arc<Inner>);
 struct Inner {
     parts: Parts,
     prefix: Path,
-    honours: RwLock<Honours>,
+    honours: RwLock<Option<Honours>>,
 }
 
 /// Which conditions of a put the store really honours; found out by [`crate::probe`].
@@ -120,6 +120,10 @@ impl Lake {
     /// What the store is taken to honour: everything, until a probe says otherwise.
     #[must_use]
     pub fn honours(&self) -> Honours {
+        self.probed().unwrap_or_default()
+    }
+
+    fn probed(&self) -> Option<Honours> {
         *self
             .0
             .honours
@@ -133,7 +137,19 @@ impl Lake {
             .0
             .honours
             .write()
-            .unwrap_or_else(PoisonError::into_inner) = honours;
+            .unwrap_or_else(PoisonError::into_inner) = Some(honours);
+    }
+
+    /// Probes a store that was not probed yet, except our own, which are known. To be called before the first write.
+    ///
+    /// # Errors
+    /// When the store cannot be used at all.
+    pub async fn ensure_probed(&self) -> Result<()> {
+        let known = self.url().starts_with("file:") || self.url().starts_with("memory:");
+        if !known && self.probed().is_none() {
+            crate::probe::probe(self).await?;
+        }
+        Ok(())
     }
 
     pub(crate) fn store(&self) -> &dyn ObjectStore {

@@ -15,6 +15,9 @@ use crate::retry::{Attempts, PartRetry};
 const PART_BYTES_MIN: u64 = 16 * 1024 * 1024;
 const PARTS_MAX: u64 = 9_000;
 
+/// Whole uploads that are tried.
+const UPLOADS_MAX: u32 = 3;
+
 /// Parts under way at once; memory is this many parts, whatever the object's size.
 const PARTS_AT_ONCE: usize = 4;
 
@@ -37,22 +40,18 @@ impl Lake {
             .create(key, &Bytes::from(commit.to_bytes()), body.digest, attempts)
             .await?;
         // An error above leaves the data: the commit may have landed. Here it is known whether it is ours.
-        match outcome {
-            PutNew::Created => self.metrics().moved(self.id(), 0, body.bytes),
-            PutNew::Same | PutNew::Different => {
-                self.discard_unless_committed(key, &data, attempts).await;
-            }
+        if outcome != PutNew::Created {
+            self.discard_unless_committed(key, &data, attempts).await;
         }
         Ok(outcome)
     }
 
     /// Removes the data of a lost race. What fails here is left over, named for its attempt, and harms nobody.
     async fn discard_unless_committed(&self, key: &Key, data: &Key, attempts: &mut Attempts<'_>) {
-        let ours = match self.find(key, u64::MAX, attempts).await {
-            Ok(crate::get::Found::Large(commit, _)) => commit.data == *data,
-            Ok(crate::get::Found::Plain(_)) => false,
-            Err(_) => return,
+        let Ok(commit) = self.find_commit(key, attempts).await else {
+            return;
         };
+        let ours = commit.is_some_and(|commit| commit.data == *data);
         if !ours && let Err(failure) = self.delete_stored(data, attempts).await {
             tracing::warn!(lake = self.id(), %data, failure = failure.detail, "the data of a lost race is left over");
         }
@@ -65,11 +64,15 @@ impl Lake {
         body: &Measured,
         attempts: &mut Attempts<'_>,
     ) -> Result<(), Failure> {
+        let mut uploads = 1;
         loop {
             match self.upload_once(data, body, attempts).await {
                 Ok(()) => return Ok(()),
+                // Each part moves the deadline on, so it is the number of whole uploads that is bounded.
+                Err(failure) if uploads >= UPLOADS_MAX => return Err(failure),
                 Err(failure) => attempts.pause(failure).await?,
             }
+            uploads += 1;
         }
     }
 
@@ -94,21 +97,32 @@ impl Lake {
             Ok(()) => attempts.run(body.bytes, upload.complete()).await.map(drop),
             Err(failure) => Err(failure),
         };
+        attempts.restart();
         if let Err(failure) = completed {
+            // The answer may have been lost after the effect: whole data is an upload that succeeded.
+            if self.has_arrived(data, body, attempts).await.is_ok() {
+                return Ok(());
+            }
             if let Err(abort) = attempts.run(0, upload.abort()).await {
                 tracing::warn!(lake = self.id(), %data, failure = abort.detail, "could not abort an upload");
             }
             return Err(failure);
         }
-        attempts.restart();
+        self.has_arrived(data, body, attempts).await
+    }
+
+    async fn has_arrived(
+        &self,
+        data: &Key,
+        body: &Measured,
+        attempts: &mut Attempts<'_>,
+    ) -> Result<(), Failure> {
         let stored = self.stored_head(data, attempts).await?;
-        if stored.bytes != body.bytes {
-            return Err(Failure::new(
-                ErrorKind::Unavailable,
-                format!("{} of {} bytes arrived", stored.bytes, body.bytes),
-            ));
+        if stored.bytes == body.bytes {
+            return Ok(());
         }
-        Ok(())
+        let reason = format!("{} of {} bytes arrived", stored.bytes, body.bytes);
+        Err(Failure::new(ErrorKind::Unavailable, reason))
     }
 
     async fn send_parts(
@@ -128,6 +142,7 @@ impl Lake {
                 .map_err(|error| changed(&error))?;
             start += part.len() as u64;
             hasher = hashed(hasher, part.clone()).await?;
+            self.metrics().moved(self.id(), 0, part.len() as u64);
             under_way.push(upload.put_part(PutPayload::from_bytes(part)));
             if under_way.len() >= PARTS_AT_ONCE {
                 self.next_part(&mut under_way, part_bytes, attempts).await?;

@@ -23,6 +23,7 @@ mod open;
 pub mod probe;
 mod put;
 mod retry;
+mod stream;
 
 pub use body::Body;
 pub use disk_store::DiskStore;

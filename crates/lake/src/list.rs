@@ -30,6 +30,7 @@ struct Position {
     folder: Path,
     pages: Option<BoxStream<'static, object_store::Result<ObjectMeta>>>,
     last: Option<Path>,
+    in_order: bool,
     started: Duration,
     failures: u32,
     ended: bool,
@@ -45,6 +46,7 @@ impl Lake {
             folder,
             pages: None,
             last: None,
+            in_order: true,
             started: self.clock().elapsed(),
             failures: 0,
             ended: false,
@@ -112,6 +114,7 @@ impl Position {
             let failure = match attempts.run(0, async { pages.try_next().await }).await {
                 Ok(None) => return Ok(None),
                 Ok(Some(meta)) => {
+                    self.in_order &= self.last.as_ref().is_none_or(|last| *last < meta.location);
                     self.last = Some(meta.location.clone());
                     match entry_of(lake, &meta) {
                         Some(entry) => return Ok(Some(entry)),
@@ -119,7 +122,11 @@ impl Position {
                     }
                 }
                 // A folder that nobody has written to yet is empty; a store that is not there is an error.
-                Err(failure) if failure.kind == ErrorKind::Absent => return Ok(None),
+                Err(failure) if failure.kind == ErrorKind::Absent && self.last.is_none() => {
+                    return Ok(None);
+                }
+                // Going on from the last key is right only where keys come in order.
+                Err(failure) if !self.in_order => return Err(failure),
                 Err(failure) => failure,
             };
             self.pages = None;
@@ -136,7 +143,7 @@ fn entry_of(lake: &Lake, meta: &ObjectMeta) -> Option<Entry> {
             modified: modified_of(meta),
         }),
         None => {
-            tracing::warn!(lake = lake.id(), object = %meta.location, "passed over: not a key of this lake");
+            tracing::warn!(lake = lake.id(), object = ?meta.location.as_ref(), "passed over: not a key of this lake");
             None
         }
     }

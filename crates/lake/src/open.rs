@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use cannery_runtime::{Disk, PrivateUrl, Rng, Secret};
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
@@ -13,8 +12,6 @@ use object_store::{ClientOptions, ObjectStore, RetryConfig};
 
 use crate::disk_store::DiskStore;
 use crate::listing_check::CheckedConnector;
-
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Where a lake is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,18 +66,21 @@ impl Address {
     /// # Errors
     /// [`OpenError`] says what the URL lacks.
     pub fn parse(url: &str) -> Result<(Self, String), OpenError> {
+        // What an error quotes must not show what may stand before an `@`.
+        let shown = PrivateUrl::new(url);
         let unknown = || {
             OpenError(format!(
-                "`{url}` is not the URL of a lake; use file:, memory:, s3://, gs:// or az://"
+                "`{shown}` is not the URL of a lake; use file:, memory:, s3://, gs:// or az://"
             ))
         };
         let (scheme, rest) = url.split_once(':').ok_or_else(unknown)?;
         match scheme {
             "file" => {
                 let path = rest.strip_prefix("//").unwrap_or(rest);
-                if path.is_empty() {
+                let relative = rest.starts_with("//") && !path.starts_with('/');
+                if path.is_empty() || relative || path.starts_with('~') {
                     return Err(OpenError(format!(
-                        "`{url}` names no folder; write file:./folder or file:///folder"
+                        "`{shown}` names no folder; write file:./folder or file:/folder, with the whole path"
                     )));
                 }
                 Ok((Self::File(path.into()), String::new()))
@@ -88,10 +88,15 @@ impl Address {
             "memory" => Ok((Self::Memory, rest.trim_matches('/').to_owned())),
             "s3" | "gs" | "az" => {
                 let rest = rest.strip_prefix("//").ok_or_else(unknown)?;
+                if rest.contains(['?', '#', '@']) {
+                    let reason =
+                        "a user, a query or a fragment; give credentials by their own keys";
+                    return Err(OpenError(format!("`{shown}` must not have {reason}")));
+                }
                 let (name, prefix) = rest.split_once('/').unwrap_or((rest, ""));
                 if name.is_empty() {
                     return Err(OpenError(format!(
-                        "`{url}` names no bucket; write {scheme}://bucket"
+                        "`{shown}` names no bucket; write {scheme}://bucket"
                     )));
                 }
                 let name = name.to_owned();
@@ -160,10 +165,21 @@ fn open_s3(
 ) -> Result<Arc<dyn ObjectStore>, OpenError> {
     let mut builder = AmazonS3Builder::new()
         .with_client_options(client_options(endpoint)?)
-        .with_http_connector(CheckedConnector::default())
-        .with_retry(no_retries());
+        .with_http_connector(CheckedConnector)
+        .with_retry(no_retries())
+        // One key at a time is deleted anyway, and the answer to a single delete says why it was refused.
+        .with_disable_bulk_delete(true);
+    // Keys of the configuration and a token of the environment would be two identities in one request.
+    let own = credentials.access_key_id.is_some();
+    let identity = [
+        AmazonS3ConfigKey::AccessKeyId,
+        AmazonS3ConfigKey::SecretAccessKey,
+        AmazonS3ConfigKey::Token,
+    ];
     for (key, value) in credentials.known::<AmazonS3ConfigKey>("AWS_") {
-        builder = builder.with_config(key, value);
+        if !(own && identity.contains(&key)) {
+            builder = builder.with_config(key, value);
+        }
     }
     builder = builder.with_bucket_name(bucket);
     if let Some(endpoint) = endpoint {
@@ -184,7 +200,7 @@ fn open_s3(
 fn open_gs(bucket: &str, credentials: &Credentials) -> Result<Arc<dyn ObjectStore>, OpenError> {
     let mut builder = GoogleCloudStorageBuilder::new()
         .with_client_options(client_options(None)?)
-        .with_http_connector(CheckedConnector::default())
+        .with_http_connector(CheckedConnector)
         .with_retry(no_retries());
     for (key, value) in credentials.known::<GoogleConfigKey>("GOOGLE_") {
         builder = builder.with_config(key, value);
@@ -204,7 +220,7 @@ fn open_az(
 ) -> Result<Arc<dyn ObjectStore>, OpenError> {
     let mut builder = MicrosoftAzureBuilder::new()
         .with_client_options(client_options(endpoint)?)
-        .with_http_connector(CheckedConnector::default())
+        .with_http_connector(CheckedConnector)
         .with_retry(no_retries());
     for (key, value) in credentials.known::<AzureConfigKey>("AZURE_") {
         builder = builder.with_config(key, value);
@@ -252,11 +268,7 @@ fn client_options(endpoint: Option<&PrivateUrl>) -> Result<ClientOptions, OpenEr
             }
         },
     };
-    // The lake limits each attempt by its size; a limit of the client's own would end large transfers.
-    Ok(ClientOptions::new()
-        .with_timeout_disabled()
-        .with_connect_timeout(CONNECT_TIMEOUT)
-        .with_allow_http(plain))
+    Ok(ClientOptions::new().with_allow_http(plain))
 }
 
 /// The lake repeats requests itself, with its own clock, deadline and metrics.
@@ -313,6 +325,11 @@ mod tests {
             "s3://",
             "file:",
             "file://",
+            "s3://u@b",
+            "file://tmp/x",
+            "file:~/x",
+            "s3://b?x",
+            "gs://b#x",
         ] {
             assert!(Address::parse(url).is_err(), "{url}");
         }

@@ -13,7 +13,7 @@ use object_store::{
 };
 use serde::Serialize;
 
-use crate::error::{ErrorKind, Failure, Operation, Result};
+use crate::error::{ErrorKind, Failure, Operation, Result, is_refusal};
 use crate::get::{modified_of, version_of};
 use crate::lake::{Honours, Lake};
 use crate::retry::Attempts;
@@ -220,11 +220,7 @@ impl Probe<'_> {
                 .await
             {
                 Ok(done) => Ok(Conditional::Done(done.into())),
-                Err(
-                    StoreError::AlreadyExists { .. }
-                    | StoreError::Precondition { .. }
-                    | StoreError::NotModified { .. },
-                ) => Ok(Conditional::Refused),
+                Err(error) if is_refusal(&error) => Ok(Conditional::Refused),
                 Err(StoreError::NotSupported { .. } | StoreError::NotImplemented { .. }) => {
                     Ok(Conditional::Unsupported)
                 }

@@ -3,11 +3,11 @@
 use bytes::Bytes;
 use cannery_formats::large_object::LARGE_BYTES_MIN;
 use cannery_formats::{Digest, Key, LargeObject};
-use object_store::{Error as StoreError, PutMode, PutOptions, PutPayload};
+use object_store::{PutMode, PutOptions, PutPayload};
 
-use crate::body::{Body, Measured};
-use crate::error::{ErrorKind, Failure, Operation, Result};
-use crate::get::Found;
+use crate::body::{Body, Measured, digest_of};
+use crate::error::{ErrorKind, Failure, Operation, Result, is_refusal};
+use crate::get::{Found, corrupt};
 use crate::lake::{Lake, Version};
 use crate::retry::Attempts;
 
@@ -24,6 +24,9 @@ pub enum PutNew {
 }
 
 /// How [`Lake::put_if_version`] ended.
+///
+/// After an answer that was lost, equal content counts as ours. Who must tell their own write from an equal one of somebody
+/// else puts something unique into the content, as with [`PutNew::Same`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Swap {
     /// The new content is there, as this version.
@@ -68,7 +71,7 @@ impl Lake {
             .read(0, body.bytes)
             .await
             .map_err(|error| changed(&error))?;
-        if body.may_change() && Digest::of(&bytes) != body.digest {
+        if body.may_change() && digest_of(bytes.clone()).await? != body.digest {
             return Err(changed(&std::io::Error::other("its content changed")));
         }
         let created = self.create(key, &bytes, body.digest, attempts).await?;
@@ -151,14 +154,28 @@ impl Lake {
         meaning: Digest,
         attempts: &mut Attempts<'_>,
     ) -> Result<Option<PutNew>, Failure> {
-        match self.find(key, COMPARE_BYTES_MAX, attempts).await {
-            Ok(found) if found.digest() == meaning => Ok(Some(PutNew::Same)),
-            Ok(_) => Ok(Some(PutNew::Different)),
+        let found = match self.find(key, COMPARE_BYTES_MAX, attempts).await {
+            Ok(found) => found,
             // Longer than anything that this call could have written here.
-            Err(failure) if failure.kind == ErrorKind::Invalid => Ok(Some(PutNew::Different)),
-            Err(failure) if failure.kind == ErrorKind::Absent => Ok(None),
-            Err(failure) => Err(failure),
+            Err(failure) if failure.kind == ErrorKind::Invalid => {
+                return Ok(Some(PutNew::Different));
+            }
+            Err(failure) if failure.kind == ErrorKind::Absent => return Ok(None),
+            Err(failure) => return Err(failure),
+        };
+        if found.digest().await? != meaning {
+            return Ok(Some(PutNew::Different));
         }
+        // A commit alone is not the object: somebody may be about to remove their only other copy.
+        if let Found::Large(commit, _) = &found {
+            match self.stored_head(&commit.data, attempts).await {
+                Ok(data) if data.bytes == commit.bytes => {}
+                Ok(_) => return Err(corrupt(commit)),
+                Err(failure) if failure.kind == ErrorKind::Absent => return Err(corrupt(commit)),
+                Err(failure) => return Err(failure),
+            }
+        }
+        Ok(Some(PutNew::Same))
     }
 
     /// Replaces the content of an object if it still is the version that was read.
@@ -267,11 +284,7 @@ async fn kept<T>(
 ) -> Result<Result<T, ()>, Failure> {
     match put.await {
         Ok(done) => Ok(Ok(done)),
-        Err(
-            StoreError::AlreadyExists { .. }
-            | StoreError::Precondition { .. }
-            | StoreError::NotModified { .. },
-        ) => Ok(Err(())),
+        Err(error) if is_refusal(&error) => Ok(Err(())),
         Err(error) => Err(error.into()),
     }
 }

@@ -52,6 +52,7 @@ pub(crate) struct Attempts<'a> {
     rng: &'a Rng,
     start: Duration,
     failures: u32,
+    failures_before: u32,
 }
 
 impl<'a> Attempts<'a> {
@@ -62,6 +63,7 @@ impl<'a> Attempts<'a> {
             rng,
             start: clock.elapsed(),
             failures: 0,
+            failures_before: 0,
         }
     }
 
@@ -101,11 +103,12 @@ impl<'a> Attempts<'a> {
     /// Starts the deadline anew, after progress.
     pub(crate) fn restart(&mut self) {
         self.start = self.clock.elapsed();
-        self.failures = 0;
+        self.failures_before += std::mem::take(&mut self.failures);
     }
 
+    /// All failures so far, also those before a new deadline.
     pub(crate) fn failures(&self) -> u32 {
-        self.failures
+        self.failures_before + self.failures
     }
 }
 

@@ -11,9 +11,11 @@ use jiff::Timestamp;
 
 mod durable;
 mod real;
+mod space;
 
-pub use durable::{create_dir_all, is_sync_failure, write_durably};
+pub use durable::{create_dir_all, is_sync_failure, write_durably, write_private};
 pub use real::RealDisk;
+pub use space::{Space, space};
 
 /// What the product asks of a file system. Paths are never followed through a symbolic link in their last component.
 pub trait Disk: fmt::Debug + Send + Sync + 'static {
@@ -53,11 +55,19 @@ pub trait Disk: fmt::Debug + Send + Sync + 'static {
     /// `DirectoryNotEmpty`, or as the operating system says.
     fn remove_dir(&self, path: &Path) -> io::Result<()>;
 
-    /// Makes what was created, renamed and removed in a folder survive a power cut.
+    /// Opens a folder for syncing it later: who opens it before a change cannot fail to open it after.
     ///
     /// # Errors
-    /// As the operating system says. A failed sync must not be retried: what it covered is lost or in doubt.
-    fn sync_dir(&self, path: &Path) -> io::Result<()>;
+    /// As the operating system says.
+    fn open_dir(&self, path: &Path) -> io::Result<Box<dyn DiskDir>>;
+
+    /// Opens a folder and syncs it.
+    ///
+    /// # Errors
+    /// As [`Disk::open_dir`] and [`DiskDir::sync`].
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        self.open_dir(path)?.sync()
+    }
 
     /// The names in a folder, in no order.
     ///
@@ -113,6 +123,15 @@ pub trait DiskFile: fmt::Debug + Send + Sync {
     fn sync(&self) -> io::Result<()>;
 }
 
+/// An open folder.
+pub trait DiskDir: fmt::Debug + Send + Sync {
+    /// Makes what was created, renamed and removed in the folder survive a power cut.
+    ///
+    /// # Errors
+    /// As the operating system says. A failed sync must not be retried: what it covered is lost or in doubt.
+    fn sync(&self) -> io::Result<()>;
+}
+
 /// A lock that is held; dropping it lets go.
 pub trait DiskLock: fmt::Debug + Send + Sync {
     /// The locked file, for saying who holds it.
@@ -126,6 +145,8 @@ pub enum Open {
     Read,
     /// A file that must not exist yet, for reading and writing.
     CreateNew,
+    /// The same, readable by its owner alone.
+    CreatePrivate,
 }
 
 /// Whether to wait for a lock.

@@ -69,7 +69,8 @@ impl PrivateUrl {
         for user_part in parts.user.into_iter().flat_map(|user| user.split(':')) {
             remember(user_part);
         }
-        for pair in parts.query.into_iter().flat_map(|query| query.split('&')) {
+        let pairs = parts.query.into_iter().flat_map(|query| query.split('&'));
+        for pair in pairs.chain(parts.fragment) {
             remember(pair.split_once('=').map_or(pair, |(_, value)| value));
         }
         Self(url)
@@ -87,28 +88,39 @@ struct Parts<'a> {
     user: Option<&'a str>,
     host_and_path: &'a str,
     query: Option<&'a str>,
+    fragment: Option<&'a str>,
 }
 
 impl<'a> Parts<'a> {
     fn of(url: &'a str) -> Self {
-        let (address, query) = match url.split_once(['?', '#']) {
-            Some((address, query)) => (address, Some(query)),
+        let (before_fragment, fragment) = match url.split_once('#') {
+            Some((before, fragment)) => (before, Some(fragment)),
             None => (url, None),
+        };
+        let (address, query) = match before_fragment.split_once('?') {
+            Some((address, query)) => (address, Some(query)),
+            None => (before_fragment, None),
         };
         let start = address.find("://").map_or(0, |at| at + 3);
         let (before_user, rest) = address.split_at(start);
         let authority_end = rest.find('/').unwrap_or(rest.len());
-        match rest[..authority_end].rfind('@') {
+        // A password with a slash in it ends the authority too early; what looks like `user:password@` is taken for one.
+        let user_end = rest[..authority_end]
+            .rfind('@')
+            .or_else(|| rest.rfind('@').filter(|at| rest[..*at].contains(':')));
+        match user_end {
             Some(at) => Self {
                 before_user,
                 user: Some(&rest[..at]),
                 host_and_path: &rest[at + 1..],
+                fragment,
                 query,
             },
             None => Self {
                 before_user,
                 user: None,
                 host_and_path: rest,
+                fragment,
                 query,
             },
         }
@@ -123,7 +135,7 @@ impl fmt::Display for PrivateUrl {
             write!(f, "{MASK}@")?;
         }
         f.write_str(parts.host_and_path)?;
-        if parts.query.is_some() {
+        if parts.query.is_some() || parts.fragment.is_some() {
             write!(f, "?{MASK}")?;
         }
         Ok(())
@@ -142,13 +154,37 @@ impl serde::Serialize for PrivateUrl {
     }
 }
 
+/// Remembers a value in every form in which it may leave: as it is, as in JSON, and decoded as in a URL.
 fn remember(value: &str) {
-    if value.len() >= REDACT_BYTES_MIN {
-        KNOWN
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(value.to_owned());
+    if value.len() < REDACT_BYTES_MIN {
+        return;
     }
+    let in_json = serde_json::to_string(value).expect("a text is JSON");
+    let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
+    known.insert(in_json[1..in_json.len() - 1].to_owned());
+    known.insert(percent_decoded(value));
+    known.insert(value.to_owned());
+}
+
+fn percent_decoded(text: &str) -> String {
+    let mut bytes = Vec::new();
+    let mut rest = text.as_bytes();
+    while let [first, after @ ..] = rest {
+        let hex = after
+            .get(..2)
+            .and_then(|digits| std::str::from_utf8(digits).ok());
+        match hex.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+            Some(byte) if *first == b'%' => {
+                bytes.push(byte);
+                rest = &after[2..];
+            }
+            Some(_) | None => {
+                bytes.push(*first);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// `text` with every known secret masked: for errors of foreign code, which may quote a URL or a header.
@@ -189,6 +225,22 @@ mod tests {
             PrivateUrl::new("https://me:canary-pass@host:9000/a/b?token=canary-token&x=1#frag");
         assert_eq!(url.to_string(), "https://***@host:9000/a/b?***");
         assert_eq!(redact("GET canary-pass canary-token"), "GET *** ***");
+        assert!(
+            !PrivateUrl::new("https://u:canary/p@h/x")
+                .to_string()
+                .contains("canary")
+        );
+        let odd = PrivateUrl::new("https://h/?t=canary%2Dcoded#canary-fragment");
+        assert_eq!(odd.to_string(), "https://h/?***");
+        assert_eq!(
+            redact("canary-coded canary%2Dcoded canary-fragment"),
+            "*** *** ***"
+        );
+        drop(Secret::new("canary\"quoted"));
+        assert_eq!(
+            redact("{\"key\":\"canary\\\"quoted\"}"),
+            "{\"key\":\"***\"}"
+        );
         assert_eq!(
             PrivateUrl::new("s3://bucket/prefix").to_string(),
             "s3://bucket/prefix"

@@ -1,34 +1,34 @@
-//! SIGTERM and SIGINT as one cancellation, SIGHUP as a stream of reload requests.
+//! SIGTERM and SIGINT as requests to stop, SIGHUP as requests to reload.
 
 use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio_util::sync::CancellationToken;
 
-/// Cancels `stop` at the first SIGTERM or SIGINT. Call it once, early: from then on the process no longer dies of them.
-///
-/// A second signal ends the process at once with the conventional code, for the person who does not want to wait.
-///
-/// # Errors
-/// When the signal handlers cannot be installed.
-pub fn cancel_on_signal(stop: CancellationToken) -> io::Result<()> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    tokio::spawn(async move {
-        let name = next_of(&mut terminate, &mut interrupt).await;
-        tracing::info!(signal = name, "stopping; once more to stop at once");
-        stop.cancel();
-        next_of(&mut terminate, &mut interrupt).await;
-        #[allow(clippy::exit, reason = "the person asked twice")]
-        std::process::exit(130);
-    });
-    Ok(())
+/// Requests to stop this process. From the moment it exists, the process no longer dies of them.
+#[derive(Debug)]
+pub struct StopRequests {
+    terminate: Signal,
+    interrupt: Signal,
 }
 
-async fn next_of(terminate: &mut Signal, interrupt: &mut Signal) -> &'static str {
-    tokio::select! {
-        _ = terminate.recv() => "SIGTERM",
-        _ = interrupt.recv() => "SIGINT",
+impl StopRequests {
+    /// Listens for SIGTERM and SIGINT.
+    ///
+    /// # Errors
+    /// When the signal handlers cannot be installed.
+    pub fn listen() -> io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    /// Waits for the next one and names it.
+    pub async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+        }
     }
 }
 

@@ -13,6 +13,9 @@ use tokio_util::task::TaskTracker;
 
 use crate::Clock;
 
+/// How long an aborted task is waited for.
+const ABORT_LIMIT: Duration = Duration::from_secs(2);
+
 /// The owner of a set of tasks. Every task of the product belongs to one and is waited for.
 #[derive(Clone, Debug)]
 pub struct Tasks {
@@ -96,20 +99,39 @@ impl Tasks {
         self.stop.cancel();
         self.tracker.close();
         let in_time = self.clock.timeout(limit, self.tracker.wait()).await.is_ok();
-        let running = self.lock();
-        let mut stopped = Stopped {
-            panicked: running.panicked.clone(),
-            ..Stopped::default()
+        let unfinished = if in_time {
+            Vec::new()
+        } else {
+            self.abort_all()
         };
-        if !in_time {
-            for (name, abort) in running.tasks.values() {
-                stopped.unfinished.push(name.clone());
-                if let Some(abort) = abort {
-                    abort.abort();
-                }
-            }
+        if !unfinished.is_empty() {
+            // An aborted task ends at its next await; one that never awaits is left behind, named.
+            self.clock
+                .timeout(ABORT_LIMIT, self.tracker.wait())
+                .await
+                .ok();
         }
-        stopped
+        Stopped {
+            unfinished,
+            panicked: self.lock().panicked.clone(),
+        }
+    }
+
+    /// Aborts what runs and names it.
+    fn abort_all(&self) -> Vec<String> {
+        let running = self.lock();
+        for abort in running
+            .tasks
+            .values()
+            .filter_map(|(_, abort)| abort.as_ref())
+        {
+            abort.abort();
+        }
+        running
+            .tasks
+            .values()
+            .map(|(name, _)| name.clone())
+            .collect()
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Running> {

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::Clock;
-use crate::disk::{Disk, DiskLock, Open, Wait, create_dir_all, read_file, write_durably};
+use crate::disk::{Disk, DiskLock, Open, Wait, create_dir_all, read_file, write_private};
 
 const LOCK_FILE: &str = "lock";
 const HOLDER_FILE: &str = "lock.json";
@@ -83,7 +83,7 @@ impl WorkspaceLock {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 return Err(WorkspaceError::Locked {
                     path: workspace.to_owned(),
-                    holder: holder(disk, workspace),
+                    holder: holder_soon(disk, workspace),
                 });
             }
             Err(error) => return Err(failed(error)),
@@ -94,35 +94,25 @@ impl WorkspaceLock {
             since: clock.now(),
         };
         let text = serde_json::to_vec(&holder).expect("a holder is plain data");
-        write_durably(disk, &workspace.join(HOLDER_FILE), &text).map_err(failed)?;
+        write_private(disk, &workspace.join(HOLDER_FILE), &text).map_err(failed)?;
         Ok(Self { _lock: lock })
     }
+}
+
+/// The holder writes its name just after it took the lock: a short wait tells it apart from one that cannot be read.
+fn holder_soon(disk: &dyn Disk, workspace: &Path) -> Option<Holder> {
+    (0..10).find_map(|_| {
+        holder(disk, workspace).or_else(|| {
+            #[allow(clippy::disallowed_methods, reason = "another process needs real time")]
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            None
+        })
+    })
 }
 
 fn holder(disk: &dyn Disk, workspace: &Path) -> Option<Holder> {
     let file = disk.open(&workspace.join(HOLDER_FILE), Open::Read).ok()?;
     serde_json::from_slice(&read_file(&*file, HOLDER_BYTES_MAX).ok()?).ok()
-}
-
-/// Free and total bytes of the file system under `path`.
-///
-/// # Errors
-/// As the operating system says.
-pub fn space(path: &Path) -> io::Result<Space> {
-    let found = rustix::fs::statvfs(path)?;
-    Ok(Space {
-        free_bytes: found.f_bavail.saturating_mul(found.f_frsize),
-        total_bytes: found.f_blocks.saturating_mul(found.f_frsize),
-    })
-}
-
-/// See [`space`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Space {
-    /// What this user may still write.
-    pub free_bytes: u64,
-    /// The size of the file system.
-    pub total_bytes: u64,
 }
 
 #[cfg(test)]

@@ -163,7 +163,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let (clock, stop) = (Clock::real(), CancellationToken::new());
     let tasks = Tasks::new(clock.clone(), stop.clone());
-    cannery_runtime::shutdown::cancel_on_signal(stop.clone())?;
+    let mut stop_requests = cannery_runtime::shutdown::StopRequests::listen()?;
     for name in ["spool watcher", "shipper main", "shipper mirror"] {
         let stop = stop.clone();
         tasks.spawn(name, async move { stop.cancelled().await });
@@ -199,7 +199,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .next_steps(next_steps())
         .build();
     println!("http://{}/", shell.listen(address, Audience::Main).await?);
-    stop.cancelled().await;
+    stop_requests.next().await;
     tasks.stop(Duration::from_secs(15)).await;
     Ok(())
 }

@@ -9,11 +9,11 @@
 
 use std::fmt;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use cannery_runtime::Rng;
-use cannery_runtime::disk::{DirEntry, Disk, DiskFile, DiskLock, Metadata, Open, Wait};
+use cannery_runtime::disk::{DirEntry, Disk, DiskDir, DiskFile, DiskLock, Metadata, Open, Wait};
 
 mod crash;
 mod fault;
@@ -177,7 +177,7 @@ impl Disk for SimDisk {
     fn open(&self, path: &Path, how: Open) -> io::Result<Box<dyn DiskFile>> {
         let (handle, writable) = match how {
             Open::Read => (self.look(|state| state.tree.open(path))?, false),
-            Open::CreateNew => {
+            Open::CreateNew | Open::CreatePrivate => {
                 let what = &format!("create `{}`", path.display());
                 (
                     self.mutate(what, |state| state.tree.create_file(path))?,
@@ -213,6 +213,14 @@ impl Disk for SimDisk {
         self.mutate(what, |state| state.tree.remove_dir(path))
     }
 
+    fn open_dir(&self, path: &Path) -> io::Result<Box<dyn DiskDir>> {
+        self.look(|state| state.tree.find(path).map(drop))?;
+        Ok(Box::new(SimDir {
+            disk: self.clone(),
+            path: path.to_owned(),
+        }))
+    }
+
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
         self.mutate_or(
             &format!("sync folder `{}`", path.display()),
@@ -239,5 +247,18 @@ impl Disk for SimDisk {
 
     fn lock(&self, path: &Path, wait: Wait) -> io::Result<Box<dyn DiskLock>> {
         Ok(Box::new(SimLock::acquire(self, path, wait)?))
+    }
+}
+
+/// A folder by its path: nothing of ours removes or renames a folder that it is about to sync.
+#[derive(Debug)]
+struct SimDir {
+    disk: SimDisk,
+    path: PathBuf,
+}
+
+impl DiskDir for SimDir {
+    fn sync(&self) -> io::Result<()> {
+        self.disk.sync_dir(&self.path)
     }
 }

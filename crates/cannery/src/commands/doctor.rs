@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use cannery_lake::{Address, Lake, probe};
-use cannery_runtime::disk::write_durably;
-use cannery_runtime::workspace::space;
+use cannery_runtime::disk::{space, write_durably};
+
 use cannery_runtime::{Disk as _, RealDisk};
 use serde::Serialize;
 
@@ -76,7 +76,7 @@ pub(crate) async fn run(args: &DoctorArgs, context: &Context) -> Result<ExitCode
                 format!("valid; node `{}`", config.node),
             ));
             findings.push(workspace(&config.workspace, args.min_free));
-            lake_findings(&config, context, &mut findings).await;
+            lake_findings(&config, args, context, &mut findings).await;
         }
         Err(failure) => findings.push(Finding::new(
             "config",
@@ -117,13 +117,7 @@ fn show(finding: &Finding, context: &Context) {
 fn workspace(path: &Path, min_free: Bytes) -> Finding {
     const CHECK: &str = "workspace";
     if !path.exists() {
-        return Finding::ok(
-            CHECK,
-            format!(
-                "`{}` does not exist yet; `cannery up` makes it",
-                path.display()
-            ),
-        );
+        return to_be_made(CHECK, path);
     }
     let trial = path.join("doctor.tmp");
     let written =
@@ -137,19 +131,55 @@ fn workspace(path: &Path, min_free: Bytes) -> Finding {
             "make it writable, or choose another with `--workspace`",
         );
     }
+    room(CHECK, path, min_free)
+}
+
+/// Whether a folder that is not there yet could be made.
+fn to_be_made(check: &str, path: &Path) -> Finding {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let above = absolute
+        .ancestors()
+        .find(|folder| folder.exists())
+        .unwrap_or(Path::new("/"));
+    match rustix::fs::access(above, rustix::fs::Access::WRITE_OK) {
+        Ok(()) => Finding::ok(
+            check,
+            format!(
+                "`{}` does not exist yet; `cannery up` makes it",
+                path.display()
+            ),
+        ),
+        Err(error) => {
+            let text = format!(
+                "`{}` cannot be made in `{}`: {error}",
+                path.display(),
+                above.display()
+            );
+            Finding::new(
+                check,
+                Verdict::Fail,
+                text,
+                "make it yourself for this user, or choose another with `--workspace`",
+            )
+        }
+    }
+}
+
+/// Whether there is room on the disk under `path`.
+fn room(check: &str, path: &Path, min_free: Bytes) -> Finding {
     match space(path) {
         Ok(found) if found.free_bytes < min_free.0 => {
             let free = indicatif::HumanBytes(found.free_bytes);
             let text = format!("only {free} free under `{}`", path.display());
             Finding::new(
-                CHECK,
+                check,
                 Verdict::Warn,
                 text,
                 "free some space before data waits here for a store that is down",
             )
         }
         Ok(found) => Finding::ok(
-            CHECK,
+            check,
             format!(
                 "`{}` is writable, {} free",
                 path.display(),
@@ -157,7 +187,7 @@ fn workspace(path: &Path, min_free: Bytes) -> Finding {
             ),
         ),
         Err(error) => Finding::new(
-            CHECK,
+            check,
             Verdict::Warn,
             format!("cannot tell the free space: {error}"),
             "check with `df`",
@@ -165,7 +195,12 @@ fn workspace(path: &Path, min_free: Bytes) -> Finding {
     }
 }
 
-async fn lake_findings(config: &Config, context: &Context, findings: &mut Vec<Finding>) {
+async fn lake_findings(
+    config: &Config,
+    args: &DoctorArgs,
+    context: &Context,
+    findings: &mut Vec<Finding>,
+) {
     let mirrors = match lakes::open(config, &context.tools(Patience::Person)) {
         Ok(mirrors) => mirrors,
         Err(failure) => {
@@ -178,17 +213,22 @@ async fn lake_findings(config: &Config, context: &Context, findings: &mut Vec<Fi
             return;
         }
     };
+    if let Err(failure) = lakes::verify(&mirrors, &config.workspace).await {
+        findings.push(Finding::new(
+            "lake",
+            Verdict::Fail,
+            failure.message,
+            failure.next,
+        ));
+    }
     for lake in mirrors.iter() {
         let check = format!("lake {}", lake.id());
         if let Some(folder) = missing_folder(config, lake.id()) {
-            findings.push(Finding::ok(
-                &check,
-                format!(
-                    "`{}` does not exist yet; `cannery up` makes it",
-                    folder.display()
-                ),
-            ));
+            findings.push(to_be_made(&check, folder));
             continue;
+        }
+        if let Some(Address::File(folder)) = address(config, lake.id()) {
+            findings.push(room(&check, folder, args.min_free));
         }
         match lake.manifest().await {
             Ok(Some(manifest)) => findings.push(Finding::ok(
@@ -221,13 +261,17 @@ async fn lake_findings(config: &Config, context: &Context, findings: &mut Vec<Fi
     }
 }
 
-/// The folder of a `file:` lake that nobody has made yet: looking must not make it.
-fn missing_folder<'a>(config: &'a Config, id: &str) -> Option<&'a Path> {
-    let storage = config
+fn address<'a>(config: &'a Config, id: &str) -> Option<&'a Address> {
+    config
         .object_storage
         .iter()
-        .find(|storage| storage.id == id)?;
-    match &storage.url {
+        .find(|storage| storage.id == id)
+        .map(|storage| &storage.url)
+}
+
+/// The folder of a `file:` lake that nobody has made yet: looking must not make it.
+fn missing_folder<'a>(config: &'a Config, id: &str) -> Option<&'a Path> {
+    match address(config, id)? {
         Address::File(folder) if !folder.exists() => Some(folder),
         _ => None,
     }

@@ -18,6 +18,8 @@ use crate::lakes;
 /// How much of an object is read at once.
 const CHUNK_BYTES: u64 = 8 * 1024 * 1024;
 
+const PROGRESS_EVERY: std::time::Duration = std::time::Duration::from_millis(200);
+
 /// Standard input is held in memory; what is longer belongs into a file.
 const STDIN_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
@@ -115,19 +117,34 @@ async fn readable(mirrors: &Mirrors, storage: &StorageArg) -> Result<Lake, Failu
     Ok(lake.clone())
 }
 
-/// The lakes to write, made if they are new.
+/// The lakes to write, probed, and made if they are new. One of several mirrors must be there already: made alone it could
+/// become another lake.
 async fn writable(
     mirrors: &Mirrors,
     storage: &StorageArg,
     config: &Config,
 ) -> Result<Mirrors, Failure> {
-    lakes::establish(mirrors, &config.workspace).await?;
-    match &storage.storage {
-        None => Ok(mirrors.clone()),
+    let wanted = match &storage.storage {
+        None => mirrors.clone(),
         Some(_) => {
-            Ok(Mirrors::new(vec![chosen(mirrors, storage)?.clone()]).expect("one lake is enough"))
+            let lake = chosen(mirrors, storage)?;
+            if lake.manifest().await?.is_none() && mirrors.iter().count() > 1 {
+                let message = format!("object storage `{}` is not a lake yet", lake.id());
+                return Err(Failure::new(
+                    ExitCode::Absent,
+                    "store_missing",
+                    message,
+                    "run `cannery up` once to make it",
+                ));
+            }
+            Mirrors::new(vec![lake.clone()]).expect("one lake is enough")
         }
+    };
+    lakes::establish(&wanted, &config.workspace).await?;
+    for lake in wanted.iter() {
+        lake.ensure_probed().await?;
     }
+    Ok(wanted)
 }
 
 async fn list(folder: Option<&str>, lake: &Lake, context: &Context) -> Result<ExitCode, Failure> {
@@ -150,7 +167,7 @@ async fn list(folder: Option<&str>, lake: &Lake, context: &Context) -> Result<Ex
                 let text = format!("{bytes:>12}  {modified}  {}", entry.key);
                 context.output.line(
                     text,
-                    &json!({ "key": entry.key, "bytes": bytes, "modified": modified }),
+                    &json!({ "key": entry.key, "stored_bytes": bytes, "modified": modified }),
                 );
                 given += 1;
             }
@@ -166,15 +183,18 @@ async fn cat(
     lake: &Lake,
     context: &Context,
 ) -> Result<ExitCode, Failure> {
-    let whole = match range {
-        Some(range) => range,
-        None => 0..lake.head(key).await?.bytes,
-    };
-    let mut start = whole.start;
-    while start < whole.end {
-        let end = whole.end.min(start + CHUNK_BYTES);
-        context.output.raw(&lake.get_range(key, start..end).await?);
-        start = end;
+    if let Some(range) = range {
+        let mut start = range.start;
+        while start < range.end {
+            let end = range.end.min(start + CHUNK_BYTES);
+            context.output.raw(&lake.get_range(key, start..end).await?);
+            start = end;
+        }
+        return Ok(ExitCode::Ok);
+    }
+    let mut pieces = lake.stream(key).await?;
+    while let Some(piece) = pieces.try_next().await? {
+        context.output.raw(&piece);
     }
     Ok(ExitCode::Ok)
 }
@@ -186,39 +206,92 @@ async fn put(
     context: &Context,
 ) -> Result<ExitCode, Failure> {
     let (body, bytes) = read_body(file)?;
-    let bar = context.output.progress(bytes, &format!("putting {key}"));
-    bar.enable_steady_tick(std::time::Duration::from_millis(200));
-    let put = mirrors.put_new(key, body).await;
-    bar.finish_and_clear();
-    let mut outcomes = Vec::new();
+    let put = with_progress(
+        mirrors,
+        bytes,
+        &format!("putting {key}"),
+        context,
+        mirrors.put_new(key, body),
+    )
+    .await;
+    let mut failures = Vec::new();
     for (id, outcome) in put.outcomes() {
-        let word = match outcome {
-            Ok(PutNew::Created) => "created",
-            Ok(PutNew::Same) => "same",
-            Ok(PutNew::Different) => "different",
-            Err(error) => return Err(error.clone().into()),
-        };
-        outcomes.push((id, word));
-    }
-    if let Some((id, _)) = outcomes.iter().find(|(_, word)| *word == "different") {
-        let message =
-            format!("cannot put `{key}` in lake `{id}`: an object with other content is there");
-        let next = format!(
-            "look at it with `cannery lake cat {key}`, then choose another key, or remove it first"
-        );
-        return Err(Failure::new(ExitCode::Error, "conflict", message, next));
-    }
-    for (id, word) in outcomes {
-        let text = match word {
-            "created" => format!("created {key} in {id} ({bytes} bytes)"),
-            _ => format!("{key} was in {id} already, with the same content"),
+        let (word, text) = match outcome {
+            Ok(PutNew::Created) => ("created", format!("created {key} in {id} ({bytes} bytes)")),
+            Ok(PutNew::Same) => (
+                "same",
+                format!("{key} was in {id} already, with the same content"),
+            ),
+            Ok(PutNew::Different) => {
+                failures.push(conflict(key, id));
+                continue;
+            }
+            Err(error) => {
+                failures.push(error.clone().into());
+                continue;
+            }
         };
         context.output.line(
             text,
             &json!({ "key": key, "storage": id, "outcome": word, "bytes": bytes }),
         );
     }
-    Ok(ExitCode::Ok)
+    let all = mirrors.iter().count();
+    let failed = failures.len();
+    match failures.pop() {
+        None => Ok(ExitCode::Ok),
+        Some(failure) if failed == all => Err(failure),
+        Some(failure) => {
+            let message = format!(
+                "{} of {all} mirrors have it: {}",
+                all - failed,
+                failure.message
+            );
+            Err(Failure {
+                code: ExitCode::Partial,
+                message,
+                ..failure
+            })
+        }
+    }
+}
+
+fn conflict(key: &Key, storage: &str) -> Failure {
+    let message =
+        format!("cannot put `{key}` in lake `{storage}`: an object with other content is there");
+    let next = format!(
+        "look at it with `cannery lake cat {key} --storage {storage}`, then choose another key, or remove it first"
+    );
+    Failure::new(ExitCode::Error, "conflict", message, next)
+}
+
+/// Shows how far the slowest mirror is while `work` runs.
+async fn with_progress<T>(
+    mirrors: &Mirrors,
+    bytes: u64,
+    what: &str,
+    context: &Context,
+    work: impl Future<Output = T>,
+) -> T {
+    let bar = context.output.progress(bytes, what);
+    let written = || {
+        mirrors
+            .iter()
+            .map(|lake| lake.totals().bytes_written)
+            .min()
+            .unwrap_or_default()
+    };
+    let before = written();
+    let mut work = std::pin::pin!(work);
+    loop {
+        tokio::select! {
+            done = &mut work => {
+                bar.finish_and_clear();
+                return done;
+            }
+            () = context.clock.sleep(PROGRESS_EVERY) => bar.set_position(written().saturating_sub(before)),
+        }
+    }
 }
 
 fn read_body(file: &Path) -> Result<(Body, u64), Failure> {

@@ -1,72 +1,83 @@
 //! `cannery up`: one process that runs whatever exists, until it is told to stop.
 
-mod lake_section;
+mod lake_watch;
 mod reload;
 
 use std::sync::Arc;
 
-use cannery_lake::{Identity, Mirrors, probe};
+use cannery_runtime::shutdown::StopRequests;
 use cannery_runtime::tasks::Stopped;
 use cannery_runtime::workspace::WorkspaceLock;
-use cannery_runtime::{RealDisk, Tasks, shutdown};
-use cannery_serve::{Audience, Check, NextStep, Readiness, Shell};
+use cannery_runtime::{RealDisk, Tasks};
+use cannery_serve::{Audience, NextStep, Shell};
 use prometheus_client::registry::Registry;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::{Context, Patience};
 use crate::cli::UpArgs;
 use crate::config::Config;
 use crate::failure::{ExitCode, Failure};
 use crate::{lakes, version};
-use lake_section::LakeSection;
+use lake_watch::LakeWatch;
 
 pub(crate) async fn run(args: &UpArgs, context: &Context) -> Result<ExitCode, Failure> {
     let stop = CancellationToken::new();
-    shutdown::cancel_on_signal(stop.clone()).map_err(|error| no_signals(&error))?;
-    let config = with_arguments(context.config().await?, args);
-    let _lock = WorkspaceLock::acquire(&RealDisk, &config.workspace, "cannery up", &context.clock)?;
-    let tools = context.tools(Patience::Daemon);
-    let mirrors = lakes::open(&config, &tools)?;
-    let readiness = Readiness::new();
-    let identity = tokio::select! {
-        identity = ready_lake(&mirrors, &config, &readiness) => identity?,
+    let _signals = follow_signals(stop.clone()).map_err(|error| no_signals(&error))?;
+    let (loaded, copy) = tokio::select! {
+        loaded = context.loader.load() => loaded?,
         () = stop.cancelled() => return Ok(ExitCode::Ok),
     };
+    let config = with_arguments(loaded.clone(), args);
+    let _lock = WorkspaceLock::acquire(&RealDisk, &config.workspace, "cannery up", &context.clock)?;
+    if let Some(copy) = copy {
+        reload::keep(&context.loader, copy).await;
+    }
+    let tools = context.tools(Patience::Daemon);
+    let mirrors = lakes::open(&config, &tools)?;
+    let watch = Arc::new(LakeWatch::new(
+        mirrors.clone(),
+        &config.workspace,
+        context.clock.clone(),
+    ));
+    tokio::select! {
+        established = watch.first() => established?,
+        () = stop.cancelled() => return Ok(ExitCode::Ok),
+    }
     let tasks = Tasks::new(context.clock.clone(), stop.clone());
     let mut registry = Registry::default();
     tools.metrics.register(&mut registry);
-    let section = Arc::new(LakeSection::new(mirrors.clone(), identity.lake.clone()));
     let shell = Shell::builder(whoami(&config, context), &context.clock, &tasks)
-        .readiness(&readiness)
+        .readiness(watch.readiness())
         .metrics(Arc::new(registry))
-        .section(Arc::clone(&section) as Arc<dyn cannery_serve::Section>)
-        .next_steps(next_steps())
+        .section(Arc::clone(&watch) as Arc<dyn cannery_serve::Section>)
+        .next_steps(next_steps(context))
         .build();
     let dashboard = shell.listen(config.serve.listen, Audience::Main).await?;
     if let Some(address) = config.serve.monitoring_listen {
         shell.listen(address, Audience::Monitoring).await?;
     }
-    let watch = lake_section::watch(
-        section,
-        mirrors.clone(),
-        readiness,
-        context.clock.clone(),
-        stop.clone(),
-    );
-    tasks.spawn("lake watch", watch);
+    tasks.spawn("lake watch", Arc::clone(&watch).run(stop.clone()));
     let flush_timeout =
-        reload::follow(&tasks, context, &config).map_err(|error| no_signals(&error))?;
-    greet(
-        &config,
-        &mirrors,
-        &identity,
-        &format!("http://{dashboard}/"),
-        context,
-    );
+        reload::follow(&tasks, context, &loaded).map_err(|error| no_signals(&error))?;
+    greet(&config, &watch, &format!("http://{dashboard}/"), context);
     stop.cancelled().await;
     let limit = flush_timeout.borrow().0;
     end(&tasks.stop(limit).await, context)
+}
+
+/// The first request to stop is passed on; the second ends the process at once, for the person who does not want to wait.
+fn follow_signals(stop: CancellationToken) -> std::io::Result<AbortOnDropHandle<()>> {
+    let mut requests = StopRequests::listen()?;
+    Ok(AbortOnDropHandle::new(tokio::spawn(async move {
+        let signal = requests.next().await;
+        tracing::info!(signal, "stopping; once more to stop at once");
+        stop.cancel();
+        requests.next().await;
+        #[allow(clippy::exit, reason = "the person asked twice")]
+        std::process::exit(130);
+    })))
 }
 
 /// What the command line says wins.
@@ -81,15 +92,27 @@ fn with_arguments(mut config: Config, args: &UpArgs) -> Config {
 }
 
 fn end(stopped: &Stopped, context: &Context) -> Result<ExitCode, Failure> {
-    if stopped.unfinished.is_empty() {
-        context
-            .output
-            .line("stopped", &json!({ "event": "stopped" }));
-        return Ok(ExitCode::Ok);
-    }
-    let message = format!("gave up waiting for: {}", stopped.unfinished.join(", "));
     let next = "raise `flush_timeout`; what is left is taken up at the next start";
-    Err(Failure::new(ExitCode::Partial, "unfinished", message, next))
+    if !stopped.unfinished.is_empty() {
+        let message = format!("gave up waiting for: {}", stopped.unfinished.join(", "));
+        return Err(Failure::new(ExitCode::Partial, "unfinished", message, next));
+    }
+    if !stopped.panicked.is_empty() {
+        let message = format!(
+            "ended early by a mistake in the program: {}",
+            stopped.panicked.join(", ")
+        );
+        return Err(Failure::new(
+            ExitCode::Error,
+            "bug",
+            message,
+            "report it with the log; nothing stored is affected",
+        ));
+    }
+    context
+        .output
+        .line("stopped", &json!({ "event": "stopped" }));
+    Ok(ExitCode::Ok)
 }
 
 fn no_signals(error: &std::io::Error) -> Failure {
@@ -99,33 +122,6 @@ fn no_signals(error: &std::io::Error) -> Failure {
         format!("cannot listen for signals: {error}"),
         "check the limits of this process",
     )
-}
-
-/// Opens the lake for good: ours, the same in every mirror, noted in the workspace, and probed.
-async fn ready_lake(
-    mirrors: &Mirrors,
-    config: &Config,
-    readiness: &Readiness,
-) -> Result<Identity, Failure> {
-    let identity = lakes::establish(mirrors, &config.workspace).await?;
-    lakes::note(&config.workspace, &identity).map_err(|source| {
-        cannery_runtime::workspace::WorkspaceError::Io {
-            path: config.workspace.clone(),
-            source,
-        }
-    })?;
-    for lake in mirrors.iter() {
-        let report = probe::probe(lake).await?;
-        for weakness in report.weaknesses() {
-            tracing::warn!(
-                lake = lake.id(),
-                weakness,
-                "the store is weaker than it should be; see `cannery doctor`"
-            );
-        }
-        readiness.set(lake_section::check_name(lake), Check::Ready);
-    }
-    Ok(identity)
 }
 
 fn whoami(config: &Config, context: &Context) -> cannery_serve::Identity {
@@ -138,40 +134,36 @@ fn whoami(config: &Config, context: &Context) -> cannery_serve::Identity {
     }
 }
 
-fn next_steps() -> Vec<NextStep> {
+fn next_steps(context: &Context) -> Vec<NextStep> {
     let step = |title: &str, text: &str, command: &str| NextStep {
         title: title.to_owned(),
         text: text.to_owned(),
-        command: Some(command.to_owned()),
+        command: Some(format!("cannery {command}{}", context.same_place)),
     };
     vec![
         step(
             "Store a first object",
             "Objects are created once and never replaced.",
-            "cannery lake put hello.txt README.md",
+            "lake put hello.txt README.md",
         ),
         step(
             "See what is there",
             "Every object of the lake, in the order of its key.",
-            "cannery lake ls",
+            "lake ls",
         ),
         step(
             "Check this machine",
             "Configuration, lake, disk, limits and clock.",
-            "cannery doctor",
+            "doctor",
         ),
     ]
 }
 
 /// Says where everything is and what to do next.
-fn greet(
-    config: &Config,
-    mirrors: &Mirrors,
-    identity: &Identity,
-    dashboard: &str,
-    context: &Context,
-) {
-    let lakes: Vec<_> = mirrors
+fn greet(config: &Config, watch: &LakeWatch, dashboard: &str, context: &Context) {
+    let identity = watch.identity();
+    let lakes: Vec<_> = watch
+        .mirrors()
         .iter()
         .map(|lake| json!({ "id": lake.id(), "url": lake.url() }))
         .collect();
@@ -179,8 +171,8 @@ fn greet(
         "event": "started",
         "dashboard": dashboard,
         "workspace": config.workspace,
-        "lake": identity.lake,
-        "created": identity.created,
+        "lake": identity.map(|identity| &identity.lake),
+        "created": identity.is_some_and(|identity| identity.created),
         "object_storage": lakes,
     });
     let mut lines = vec![
@@ -193,12 +185,21 @@ fn greet(
         format!("  dashboard  {dashboard}"),
         format!("  metrics    {dashboard}metrics"),
     ];
-    for lake in mirrors.iter() {
-        lines.push(format!("  lake       {} at {}", lake.id(), lake.url()));
+    for lake in watch.mirrors().iter() {
+        let state = if identity.is_some() {
+            ""
+        } else {
+            " (not reached yet; trying on)"
+        };
+        lines.push(format!(
+            "  lake       {} at {}{state}",
+            lake.id(),
+            lake.url()
+        ));
     }
     lines.push(String::new());
     lines.push("Next, in another terminal:".to_owned());
-    for step in next_steps() {
+    for step in next_steps(context) {
         lines.push(format!(
             "  {:<40} {}",
             step.command.unwrap_or_default(),

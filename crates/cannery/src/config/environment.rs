@@ -2,11 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use cannery_runtime::secret::MASK;
+
 use super::ConfigError;
 use super::tree::{Node, Value};
 
+/// Shorter values are too common to be hidden.
+const HIDDEN_BYTES_MIN: usize = 6;
+
 /// Which variables a configuration may read.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Environment {
     variables: BTreeMap<String, String>,
     allowed: Option<Vec<String>>,
@@ -28,6 +33,17 @@ impl Environment {
             allowed: Some(allowed),
             ..self
         }
+    }
+
+    /// `text` without the value of any variable: a value that stood in the wrong place may be a secret all the same.
+    pub(crate) fn hide(&self, text: &str) -> String {
+        let values = self
+            .variables
+            .values()
+            .filter(|value| value.len() >= HIDDEN_BYTES_MIN);
+        values.fold(text.to_owned(), |text, value| {
+            text.replace(value.as_str(), MASK)
+        })
     }
 
     /// Puts the variables into every text of the tree.

@@ -10,7 +10,7 @@ use super::units::Span;
 
 /// The configuration of Cannery. Every key has a default that works, and an empty file is a valid configuration.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields, default, expecting = "a map of keys")]
 #[schemars(title = "Cannery configuration")]
 pub(crate) struct RawConfig {
     /// The folder under which everything local lives. Default: ./cannery-data
@@ -27,7 +27,7 @@ pub(crate) struct RawConfig {
 
 /// One object storage: a `url`, or the keys of an S3 service.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields, default, expecting = "a map of keys")]
 pub(crate) struct RawStorage {
     /// Its name in commands, errors and metrics.
     pub(crate) id: Option<String>,
@@ -68,7 +68,7 @@ pub(crate) enum Service {
 
 /// Where the HTTP server listens.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields, default, expecting = "a map of keys")]
 pub(crate) struct RawServe {
     /// The address of the dashboard. Default: 127.0.0.1:8420
     pub(crate) listen: Option<String>,

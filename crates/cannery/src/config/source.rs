@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cannery_formats::Digest;
-use cannery_runtime::disk::{create_dir_all, read, write_durably};
+use cannery_runtime::disk::{create_dir_all, read, write_private};
 use cannery_runtime::{PrivateUrl, RealDisk};
 use reqwest::StatusCode;
 use reqwest::header::{ETAG, IF_NONE_MATCH};
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::environment::Environment;
 use super::tree::TEXT_BYTES_MAX;
-use super::{Config, ConfigError, DEFAULT_WORKSPACE};
+use super::{Config, ConfigError, DEFAULT_WORKSPACE, Origin};
 
 const FETCH_TIMEOUT: Duration = Duration::from_secs(15);
 const REDIRECTS_MAX: usize = 5;
@@ -29,7 +29,7 @@ pub(crate) enum Source {
 }
 
 /// What is needed to read a configuration, and to read it again later.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Loader {
     pub(crate) source: Source,
     pub(crate) environment: Environment,
@@ -49,8 +49,8 @@ pub(crate) enum LoadError {
 }
 
 /// The last configuration from a URL that was good, kept in the workspace.
-#[derive(Debug, Serialize, Deserialize)]
-struct LastGood {
+#[derive(Serialize, Deserialize)]
+pub(crate) struct LastGood {
     /// The digest of the URL, which may hold secrets.
     url: Digest,
     etag: Option<String>,
@@ -63,53 +63,64 @@ enum Fetched {
 }
 
 impl Loader {
-    /// Reads and checks the configuration.
-    pub(crate) async fn load(&self) -> Result<Config, LoadError> {
+    /// Reads and checks the configuration. Beside it comes the copy to [`keep`](Self::keep), if it is a new one from a URL.
+    pub(crate) async fn load(&self) -> Result<(Config, Option<LastGood>), LoadError> {
         match &self.source {
             Source::Embedded => {
-                Config::embedded(self.workspace.as_deref()).map_err(|error| self.invalid(error))
+                let config = Config::embedded(self.workspace.as_deref());
+                Ok((config.map_err(|error| self.invalid(error))?, None))
             }
             Source::File(path) => {
-                let text = read(&RealDisk, &resolve(path), TEXT_BYTES_MAX as u64)
+                let path = path.clone();
+                let text = tokio::task::spawn_blocking(move || read_text(&path))
+                    .await
+                    .map_err(|error| self.unreadable(&error))?
                     .map_err(|error| self.unreadable(&error))?;
-                self.parse(
-                    &String::from_utf8(text).map_err(|_| self.unreadable(&"it is not UTF-8"))?,
-                )
+                let text =
+                    String::from_utf8(text).map_err(|_| self.unreadable(&"it is not UTF-8"))?;
+                Ok((self.parse(&text)?, None))
             }
             Source::Url(url) => self.load_url(url).await,
         }
     }
 
-    async fn load_url(&self, url: &PrivateUrl) -> Result<Config, LoadError> {
+    async fn load_url(&self, url: &PrivateUrl) -> Result<(Config, Option<LastGood>), LoadError> {
         let last = self.last_good(url);
         let etag = last.as_ref().and_then(|last| last.etag.clone());
         match (fetch(url, etag.as_deref(), self.allow_http).await, last) {
             (Ok(Fetched::New { text, etag }), _) => {
                 let config = self.parse(&text)?;
-                self.keep(&LastGood {
-                    url: Digest::of(url.expose().as_bytes()),
-                    etag,
-                    text,
-                });
-                Ok(config)
+                Ok((
+                    config,
+                    Some(LastGood {
+                        url: Digest::of(url.expose().as_bytes()),
+                        etag,
+                        text,
+                    }),
+                ))
             }
-            (Ok(Fetched::Unchanged), Some(last)) => self.parse(&last.text),
+            (Ok(Fetched::Unchanged), Some(last)) => Ok((self.parse(&last.text)?, None)),
             (Ok(Fetched::Unchanged), None) => {
                 Err(self.unreadable(&"the server says `not modified` to a first request"))
             }
             (Err(reason), Some(last)) => {
                 tracing::warn!(%url, reason, "the configuration cannot be fetched; using the last good copy");
-                self.parse(&last.text)
+                Ok((self.parse(&last.text)?, None))
             }
             (Err(reason), None) => Err(self.unreadable(&reason)),
         }
     }
 
     fn parse(&self, text: &str) -> Result<Config, LoadError> {
-        Config::parse(text, &self.environment, self.workspace.as_deref())
+        let origin = match self.source {
+            Source::Url(_) => Origin::Elsewhere,
+            Source::Embedded | Source::File(_) => Origin::Here,
+        };
+        Config::parse(text, &self.environment, self.workspace.as_deref(), origin)
             .map_err(|error| self.invalid(error))
     }
 
+    /// Known before the configuration is, so it is `--workspace` that decides, not the key `workspace`.
     fn last_good_path(&self) -> PathBuf {
         self.workspace
             .as_deref()
@@ -120,16 +131,22 @@ impl Loader {
     fn last_good(&self, url: &PrivateUrl) -> Option<LastGood> {
         // JSON may write each character as six.
         let text = read(&RealDisk, &self.last_good_path(), 8 * TEXT_BYTES_MAX as u64).ok()?;
-        let last: LastGood = serde_json::from_slice(&text).ok()?;
-        (last.url == Digest::of(url.expose().as_bytes())).then_some(last)
+        match serde_json::from_slice::<LastGood>(&text) {
+            Ok(last) => (last.url == Digest::of(url.expose().as_bytes())).then_some(last),
+            Err(error) => {
+                tracing::warn!(%error, "the last good copy of the configuration is damaged; it will be replaced");
+                None
+            }
+        }
     }
 
-    fn keep(&self, last: &LastGood) {
+    /// Keeps a copy for when the URL is down. Only the process that holds the workspace calls this.
+    pub(crate) fn keep(&self, last: &LastGood) {
         let path = self.last_good_path();
         let text = serde_json::to_vec(last).expect("a copy is plain data");
         let folder = path.parent().expect("the copy lies in the workspace");
         let kept =
-            create_dir_all(&RealDisk, folder).and_then(|()| write_durably(&RealDisk, &path, &text));
+            create_dir_all(&RealDisk, folder).and_then(|()| write_private(&RealDisk, &path, &text));
         if let Err(error) = kept {
             tracing::warn!(%error, "cannot keep a copy of the configuration for when its URL is down");
         }
@@ -158,9 +175,15 @@ impl Loader {
     }
 }
 
-/// A link to a configuration is the operator's choice; the reader itself follows none.
-fn resolve(path: &Path) -> PathBuf {
-    std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
+/// Reads whatever the operator names, be it a link or a pipe; one byte over the limit is enough to refuse it.
+fn read_text(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    let limit = TEXT_BYTES_MAX as u64 + 1;
+    std::io::Read::read_to_end(
+        &mut std::io::Read::take(std::fs::File::open(path)?, limit),
+        &mut text,
+    )?;
+    Ok(text)
 }
 
 async fn fetch(url: &PrivateUrl, etag: Option<&str>, allow_http: bool) -> Result<Fetched, String> {
@@ -168,6 +191,10 @@ async fn fetch(url: &PrivateUrl, etag: Option<&str>, allow_http: bool) -> Result
     let policy = reqwest::redirect::Policy::custom(move |attempt| {
         if attempt.previous().len() > REDIRECTS_MAX {
             attempt.error("too many redirects")
+        } else if attempt.url().scheme() == "http"
+            && attempt.previous().iter().any(|url| url.scheme() == "https")
+        {
+            attempt.error("a redirect from https to http is not followed")
         } else if let Err(reason) = check_scheme(attempt.url().as_str(), allow_http) {
             attempt.error(reason)
         } else {
@@ -202,6 +229,10 @@ async fn fetch(url: &PrivateUrl, etag: Option<&str>, allow_http: bool) -> Result
         text.extend_from_slice(&chunk);
     }
     let text = String::from_utf8(text).map_err(|_| "it is not UTF-8".to_owned())?;
+    // A server in trouble answers with nothing more often than somebody wants all defaults from a URL.
+    if text.trim().is_empty() {
+        return Err("the answer is empty".to_owned());
+    }
     Ok(Fetched::New { text, etag })
 }
 
@@ -250,6 +281,15 @@ mod tests {
         }
     }
 
+    /// As `up` does it.
+    async fn load(loader: &Loader) -> Result<Config, LoadError> {
+        let (config, copy) = loader.load().await?;
+        if let Some(copy) = copy {
+            loader.keep(&copy);
+        }
+        Ok(config)
+    }
+
     #[tokio::test]
     async fn the_last_good_copy_stands_in_when_the_url_is_down_or_wrong() {
         let dir = tempfile::tempdir().unwrap();
@@ -257,22 +297,21 @@ mod tests {
         server.on("/c.yml", Behaviour::body("node: from-url\n"));
         let url = server.url("/c.yml");
         assert_eq!(
-            loader(&url, dir.path()).load().await.unwrap().node,
+            load(&loader(&url, dir.path())).await.unwrap().node,
             "from-url"
         );
         assert_eq!(
-            loader(&url, dir.path()).load().await.unwrap().node,
+            load(&loader(&url, dir.path())).await.unwrap().node,
             "from-url"
         );
         let requests = server.requests("/c.yml");
         assert_eq!(requests.len(), 2);
         drop(server);
         assert_eq!(
-            loader(&url, dir.path()).load().await.unwrap().node,
+            load(&loader(&url, dir.path())).await.unwrap().node,
             "from-url"
         );
-        let other = loader("http://127.0.0.1:9/c.yml", dir.path())
-            .load()
+        let other = load(&loader("http://127.0.0.1:9/c.yml", dir.path()))
             .await
             .unwrap_err()
             .to_string();
@@ -285,18 +324,17 @@ mod tests {
         let server = FeedServer::start().await.unwrap();
         server.on("/c.yml", Behaviour::body("node: good\n"));
         let loader = loader(&server.url("/c.yml"), dir.path());
-        loader.load().await.unwrap();
+        load(&loader).await.unwrap();
         server.on("/c.yml", Behaviour::body("nodd: bad\n"));
         assert!(
-            loader
-                .load()
+            load(&loader)
                 .await
                 .unwrap_err()
                 .to_string()
                 .contains("did you mean `node`?")
         );
         server.on("/c.yml", Behaviour::Status(503));
-        assert_eq!(loader.load().await.unwrap().node, "good");
+        assert_eq!(load(&loader).await.unwrap().node, "good");
     }
 
     #[tokio::test]
@@ -316,8 +354,7 @@ mod tests {
             ("/file", ""),
             ("/endless", "more than 1048576 bytes"),
         ] {
-            let error = loader(&server.url(path), dir.path())
-                .load()
+            let error = load(&loader(&server.url(path), dir.path()))
                 .await
                 .unwrap_err()
                 .to_string();

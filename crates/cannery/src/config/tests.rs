@@ -5,7 +5,7 @@ fn environment() -> Environment {
 }
 
 fn parse(text: &str) -> Result<Config, ConfigError> {
-    Config::parse(text, &environment(), None)
+    Config::parse(text, &environment(), None, Origin::Here)
 }
 
 fn error_of(text: &str) -> String {
@@ -70,7 +70,10 @@ fn a_mistake_names_its_line_and_the_likely_key() {
             "zzz: 1\n",
             "unknown key `zzz`; known here: `workspace`, `node`, `object_storage`, `serve`, `flush_timeout`",
         ),
-        ("serve: 5\n", "line 1: `serve`: invalid type"),
+        (
+            "serve: 5\n",
+            "line 1: `serve`: expected a map of keys, found a number",
+        ),
         (
             "serve:\n  listen: everywhere\n",
             "`serve.listen`: `everywhere` is not an address",
@@ -140,6 +143,27 @@ fn no_secret_is_shown_anywhere() {
         let error = error_of(text);
         assert!(!error.contains("canary"), "{error}");
     }
+}
+
+#[test]
+fn a_configuration_from_elsewhere_reads_no_file_here() {
+    let elsewhere = |text: &str| Config::parse(text, &environment(), None, Origin::Elsewhere);
+    let error = elsewhere("node: '@/etc/passwd'\n").unwrap_err().to_string();
+    assert!(error.contains("may not name a file"), "{error}");
+    assert!(elsewhere("node: '@/etc/hostname'\n").is_ok());
+    let here = error_of("node: '@/etc/passwd'\n");
+    assert!(!here.contains("root"), "{here}");
+}
+
+#[test]
+fn a_rotated_secret_is_a_change() {
+    let config = |secret: &str| {
+        parse(&format!("object_storage:\n- {{bucket: b, aws_access_key_id: some-id, aws_secret_access_key: {secret}}}\n")).unwrap()
+    };
+    assert_eq!(
+        config("one-secret").fixed_changes(&config("two-secret")),
+        ["object_storage"]
+    );
 }
 
 #[test]

@@ -103,8 +103,25 @@ fn template_value(line: &str) -> Option<(&str, &str, &str)> {
     }
     let value = &line[start..];
     let end = value.find(" #").unwrap_or(value.len());
-    let value = value[..end].trim_end();
+    let value = without_brackets(value[..end].trim_end());
     Some((&line[..start], value, &line[start + value.len()..]))
+}
+
+/// Leaves out the closing brackets of a flow map or list around the value.
+fn without_brackets(value: &str) -> &str {
+    let mut end = 0;
+    while let Some(close) = value[end..]
+        .find("{{")
+        .and_then(|open| value[end + open..].find("}}").map(|at| end + open + at + 2))
+    {
+        end = close;
+    }
+    let tail = value[end..].trim();
+    if end > 0 && !tail.is_empty() && tail.chars().all(|c| "}],".contains(c)) {
+        &value[..end]
+    } else {
+        value
+    }
 }
 
 #[derive(Debug)]
@@ -285,6 +302,11 @@ mod tests {
             }
         );
         assert!(matches!(get(&tree, "d").value, Value::Map(_)));
+        let flow = parse("s: {listen: {{ .L }}}\n").unwrap();
+        assert_eq!(
+            get(get(&flow, "s"), "listen").value,
+            Value::Text("{{ .L }}".into())
+        );
     }
 
     #[test]
@@ -300,6 +322,7 @@ mod tests {
         assert!(parse(&bomb).is_err());
         assert!(parse(&"[".repeat(10_000)).is_err());
         assert!(parse(&"a".repeat(TEXT_BYTES_MAX + 1)).is_err());
-        assert!(parse("a: 1\na: 2\n").unwrap_err().to_string().contains("a"));
+        let twice = parse("a: 1\na: 2\n").unwrap_err().to_string();
+        assert!(twice.contains("duplicate"), "{twice}");
     }
 }

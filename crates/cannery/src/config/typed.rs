@@ -1,7 +1,9 @@
 //! From the tree to typed values: errors name the line, and an unknown key comes with the likely one.
 
 use serde::de::value::StrDeserializer;
-use serde::de::{DeserializeSeed, IntoDeserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{
+    DeserializeSeed, Expected, IntoDeserializer, MapAccess, SeqAccess, Unexpected, Visitor,
+};
 use serde::{Deserialize, Deserializer, forward_to_deserialize_any};
 
 use super::ConfigError;
@@ -206,12 +208,21 @@ impl serde::de::Error for ConfigError {
         Self::new(0, message.to_string())
     }
 
+    /// Names what was found and does not quote it: it may be a secret in the wrong place.
+    fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
+        Self::new(0, format!("expected {expected}, found {}", kind_of(found)))
+    }
+
+    fn invalid_value(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
+        Self::invalid_type(found, expected)
+    }
+
     fn unknown_field(field: &str, expected: &'static [&'static str]) -> Self {
         let likely = expected
             .iter()
-            .map(|name| (strsim::jaro_winkler(field, name), name))
-            .filter(|(likeness, _)| *likeness > 0.75)
-            .max_by(|one, two| one.0.total_cmp(&two.0));
+            .map(|name| (strsim::damerau_levenshtein(field, name), name))
+            .filter(|(mistakes, name)| *mistakes <= (name.len() / 3).max(1))
+            .min_by_key(|(mistakes, _)| *mistakes);
         let hint = match likely {
             Some((_, name)) => format!("did you mean `{name}`?"),
             None => format!("known here: {}", quoted(expected)),
@@ -228,6 +239,18 @@ impl serde::de::Error for ConfigError {
                 quoted(expected)
             ),
         )
+    }
+}
+
+fn kind_of(found: Unexpected<'_>) -> &'static str {
+    match found {
+        Unexpected::Bool(_) => "true or false",
+        Unexpected::Unsigned(_) | Unexpected::Signed(_) | Unexpected::Float(_) => "a number",
+        Unexpected::Str(_) | Unexpected::Char(_) => "a text",
+        Unexpected::Unit | Unexpected::Option => "nothing",
+        Unexpected::Seq => "a list",
+        Unexpected::Map => "a map",
+        _ => "something else",
     }
 }
 

@@ -130,7 +130,7 @@ impl fmt::Display for Bytes {
 
 /// Both read from text and written as text.
 macro_rules! as_text {
-    ($type:ident, $name:literal, $description:literal, $pattern:literal) => {
+    ($type:ident, $name:literal, $kind:tt, $description:literal, $pattern:literal) => {
         impl<'de> Deserialize<'de> for $type {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
@@ -149,7 +149,7 @@ macro_rules! as_text {
             }
 
             fn json_schema(_: &mut SchemaGenerator) -> Schema {
-                json_schema!({ "type": ["string", "integer"], "description": $description, "pattern": $pattern })
+                json_schema!({ "type": $kind, "description": $description, "pattern": $pattern })
             }
         }
     };
@@ -158,12 +158,14 @@ macro_rules! as_text {
 as_text!(
     Span,
     "Duration",
+    "string",
     "A duration such as 500ms, 5s, 2m, 1h30m or 1d",
     "^([0-9]+(ms|s|m|h|d))+$"
 );
 as_text!(
     Bytes,
     "Bytes",
+    ["string", "integer"],
     "A size such as 20MiB, 1GB or 5000000",
     "^[0-9]+ ?([KMGT]iB|[kMGT]?B)?$"
 );

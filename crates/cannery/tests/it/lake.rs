@@ -31,7 +31,7 @@ fn an_object_goes_in_is_seen_and_goes_out() {
     );
     let listed = place.run(&["lake", "ls", "a", "--json"]).json();
     assert_eq!(
-        (listed.len(), &listed[0]["key"], &listed[0]["bytes"]),
+        (listed.len(), &listed[0]["key"], &listed[0]["stored_bytes"]),
         (1, &json!("a/b.json"), &json!(9))
     );
     assert_eq!(place.run(&["lake", "rm", "a/b.json"]).code, 0);
@@ -199,4 +199,113 @@ fn completions_and_manual_pages_are_made() {
     assert!(place.run(&["man"]).stdout.contains(".TH cannery"));
     assert_eq!(place.run(&["man", "--dir", "man1"]).code, 0);
     assert!(place.path("man1/cannery-lake-put.1").exists());
+}
+
+#[test]
+fn a_large_object_is_checked_when_it_is_read() {
+    let place = Place::new();
+    place.write("large", vec![7; 70 << 20]);
+    assert_eq!(place.run(&["lake", "put", "large.bin", "large"]).code, 0);
+    let mut command = place.command(&["lake", "cat", "large.bin"]);
+    let whole = command.output().unwrap();
+    assert_eq!(
+        (whole.status.code(), whole.stdout.len()),
+        (Some(0), 70 << 20)
+    );
+    let data = std::fs::read_dir(place.path("cannery-data/lake/.cannery/large"))
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap()
+        .path();
+    let mut content = std::fs::read(&data).unwrap();
+    content[69 << 20] ^= 1;
+    #[allow(clippy::disallowed_methods, reason = "damage on purpose")]
+    std::fs::write(&data, content).unwrap();
+    let damaged = command.output().unwrap();
+    assert_eq!(damaged.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&damaged.stderr).contains("is not what was committed"));
+    std::fs::remove_file(data).unwrap();
+    let again = place.run(&["lake", "put", "large.bin", "large"]);
+    assert_eq!(again.code, 1, "{}", again.all());
+}
+
+#[test]
+fn one_mirror_that_fails_is_a_partial_success() {
+    let place = Place::new();
+    place.write(
+        "two.yml",
+        "object_storage:\n- {id: one, url: 'file:one'}\n- {id: two, url: 'file:two'}\n",
+    );
+    place.write("x", "x");
+    place.write("y", "y");
+    assert_eq!(
+        place
+            .run(&["lake", "put", "a", "x", "--config-file", "two.yml"])
+            .code,
+        0
+    );
+    assert_eq!(
+        place
+            .run(&[
+                "lake",
+                "put",
+                "k",
+                "y",
+                "--storage",
+                "two",
+                "--config-file",
+                "two.yml"
+            ])
+            .code,
+        0
+    );
+    let put = place.run(&["lake", "put", "k", "x", "--config-file", "two.yml"]);
+    assert_eq!(put.code, 3, "{}", put.all());
+    assert!(
+        put.stdout.contains("created k in one") && put.stderr.contains("1 of 2 mirrors have it"),
+        "{}",
+        put.all()
+    );
+}
+
+#[test]
+fn a_damaged_note_is_set_aside_and_not_fatal() {
+    let place = Place::new();
+    place.up(&[]).stop();
+    place.write("cannery-data/lake.json", "{\"la");
+    assert_eq!(place.up(&[]).stop().0, 0);
+    assert!(place.path("cannery-data/lake.json.damaged").exists());
+}
+
+#[test]
+fn a_full_output_is_an_error() {
+    let place = Place::new();
+    place.write("x", "no newline at the end");
+    place.run(&["lake", "put", "k", "x"]);
+    let full = std::fs::OpenOptions::new()
+        .write(true)
+        .open("/dev/full")
+        .unwrap();
+    let output = place
+        .command(&["lake", "cat", "k"])
+        .stdout(full)
+        .output()
+        .unwrap();
+    assert_eq!(
+        output.status.code(),
+        Some(13),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+#[test]
+fn wrong_use_is_json_for_who_asked_for_it() {
+    let ran = Place::new().run(&["--json", "lkae"]);
+    let error: serde_json::Value = serde_json::from_str(ran.stderr.trim()).unwrap();
+    assert_eq!(
+        (ran.code, error["error"]["kind"].as_str()),
+        (2, Some("usage"))
+    );
 }

@@ -51,6 +51,15 @@ impl Place {
         }
     }
 
+    /// The same with a clock that [`advance`] moves; needs the feature `sim`.
+    #[cfg(feature = "sim")]
+    pub(crate) fn with_clock() -> Self {
+        let mut place = Self::new();
+        let clock = place.write("clock", "2026-11-15T00:00:00Z");
+        place.set("CANNERY_SIM_CLOCK", clock.to_str().unwrap());
+        place
+    }
+
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
@@ -215,4 +224,26 @@ pub(crate) fn assert_text(name: &str, ran: &Ran) {
     }, {
         insta::assert_snapshot!(name, ran.snapshot());
     });
+}
+
+/// Moves the simulated time on until `/readyz` answers with `status`.
+#[cfg(feature = "sim")]
+pub(crate) fn advance(place: &Place, up: &Up, status: &str) {
+    for _ in 0..200 {
+        let now: jiff::Timestamp = std::fs::read_to_string(place.path("clock"))
+            .unwrap()
+            .parse()
+            .unwrap();
+        place.write(
+            "clock.new",
+            (now + jiff::SignedDuration::from_secs(10)).to_string(),
+        );
+        #[allow(clippy::disallowed_methods, reason = "only whole, not durable")]
+        std::fs::rename(place.path("clock.new"), place.path("clock")).unwrap();
+        pause();
+        if http_get(&up.url("readyz")).contains(status) {
+            return;
+        }
+    }
+    panic!("never {status}: {}", http_get(&up.url("readyz")));
 }

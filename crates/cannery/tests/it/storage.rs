@@ -98,6 +98,27 @@ async fn the_doctor_warns_of_versioning_and_of_a_store_that_lies() {
             .code,
         20
     );
+    assert_eq!(
+        run(
+            &place,
+            &["lake", "put", "k", "s3.yml", "--config-file", "s3.yml"]
+        )
+        .await
+        .code,
+        0
+    );
+    place.write("other", "other");
+    let ran = run(
+        &place,
+        &["lake", "put", "k", "other", "--config-file", "s3.yml"],
+    )
+    .await;
+    assert_eq!(
+        ran.code,
+        1,
+        "what is there was replaced: {}",
+        ran.snapshot()
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -128,4 +149,40 @@ async fn everything_runs_on_s3() {
             .contains("a/k")
     );
     assert_eq!(up.stop().0, 0);
+}
+
+/// A lake that dies under a running process is where errors quote requests.
+#[cfg(feature = "sim")]
+#[tokio::test(flavor = "multi_thread")]
+async fn no_secret_is_shown_when_a_lake_goes_down() {
+    use crate::program::advance;
+    let moto = S3Server::moto().await.unwrap();
+    let place = std::sync::Arc::new(Place::with_clock());
+    let canaries = S3Access {
+        key_id: "canary-key-id".into(),
+        secret: "canary-secret".into(),
+        ..moto.access().clone()
+    };
+    write_config(&place, &canaries);
+    let up = {
+        let place = place.clone();
+        tokio::task::spawn_blocking(move || place.up(&["-vvv", "--config-file", "s3.yml"]))
+            .await
+            .unwrap()
+    };
+    drop(moto);
+    let ended = tokio::task::spawn_blocking(move || {
+        advance(&place, &up, "503");
+        let pages = ["", "metrics", "status.json", "readyz"].map(|page| http_get(&up.url(page)));
+        (pages.join("\n"), up.log())
+    });
+    let (pages, log) = ended.await.unwrap();
+    assert!(
+        pages.contains("503") && log.contains("the lake cannot be used"),
+        "{log}"
+    );
+    assert!(
+        !pages.contains("canary") && !log.contains("canary"),
+        "{pages}\n{log}"
+    );
 }

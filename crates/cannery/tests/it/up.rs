@@ -3,7 +3,9 @@
 use cannery_runtime::Rng;
 use rustix::process::Signal;
 
-use crate::program::{Place, http_get, pause};
+#[cfg(feature = "sim")]
+use crate::program::advance;
+use crate::program::{Place, http_get};
 
 #[test]
 fn it_starts_serves_and_stops() {
@@ -88,43 +90,16 @@ fn it_reads_its_configuration_again_on_sighup() {
     assert_eq!(up.stop().0, 0);
 }
 
+#[cfg(feature = "sim")]
 #[test]
 fn it_is_not_ready_while_its_lake_is_gone() {
-    let place = Place::new();
-    let clock = place.write("clock", "2026-11-15T00:00:00Z");
-    let mut place = place;
-    place.set("CANNERY_SIM_CLOCK", clock.to_str().unwrap());
-    if !cfg!(feature = "sim") {
-        println!("needs the feature `sim`: `cargo xtask test` has it");
-        return;
-    }
+    let place = Place::with_clock();
     let up = place.up(&[]);
     let manifest = std::fs::read(place.path("cannery-data/lake/cannery.json")).unwrap();
     std::fs::remove_file(place.path("cannery-data/lake/cannery.json")).unwrap();
     advance(&place, &up, "503");
     place.write("cannery-data/lake/cannery.json", manifest);
     advance(&place, &up, "200 OK");
-}
-
-/// Moves the simulated time on until `/readyz` answers with `status`.
-fn advance(place: &Place, up: &crate::program::Up, status: &str) {
-    for _ in 0..200 {
-        let now: jiff::Timestamp = std::fs::read_to_string(place.path("clock"))
-            .unwrap()
-            .parse()
-            .unwrap();
-        place.write(
-            "clock.new",
-            (now + jiff::SignedDuration::from_secs(10)).to_string(),
-        );
-        #[allow(clippy::disallowed_methods, reason = "only whole, not durable")]
-        std::fs::rename(place.path("clock.new"), place.path("clock")).unwrap();
-        pause();
-        if http_get(&up.url("readyz")).contains(status) {
-            return;
-        }
-    }
-    panic!("never {status}: {}", http_get(&up.url("readyz")));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use object_store::path::Path;
 use object_store::{ListResult, ObjectMeta, Result};
 
 use super::read::meta_of;
-use super::{DiskStore, Inner, PRIVATE, generic, is_absent};
+use super::{DiskStore, Inner, PRIVATE, Stranger, generic, is_absent};
 
 const BATCH: usize = 512;
 
@@ -64,6 +64,17 @@ impl Inner {
             Err(error) => return Err(generic(error)),
             Ok(_) => {}
         }
+        if !prefix.is_root() {
+            // Nothing private is listed, and nothing beyond a link.
+            let folder = self.object_path(prefix)?;
+            if self
+                .disk
+                .metadata(&folder)
+                .is_ok_and(|found| found.kind == Kind::Other)
+            {
+                return Err(generic(Stranger(folder.display().to_string())));
+            }
+        }
         let levels = self.level(prefix.to_string())?.into_iter().collect();
         Ok(Walk { levels })
     }
@@ -80,10 +91,10 @@ impl Inner {
             Err(error) if is_absent(&error) => return Ok(None),
             Err(error) => return Err(generic(error)),
         };
-        let mut entries: Vec<(String, Kind)> = found
-            .into_iter()
-            .filter_map(|entry| usable(&entry, key.is_empty(), &folder))
-            .collect();
+        let mut entries = Vec::new();
+        for entry in found {
+            entries.extend(usable(&entry, key.is_empty(), &folder)?);
+        }
         // Keys sort as a whole: below a folder everything begins with its name and a slash.
         let sort_key = |(name, kind): &(String, Kind)| match kind {
             Kind::Dir => format!("{name}/"),
@@ -145,25 +156,36 @@ impl Inner {
                     continue;
                 }
                 result.common_prefixes.push(location);
-            } else if let Ok(found) = self.disk.metadata(&level.folder.join(&name)) {
-                result.objects.push(meta_of(location, &found));
+            } else {
+                match self.disk.metadata(&level.folder.join(&name)) {
+                    Ok(found) => result.objects.push(meta_of(location, &found)),
+                    Err(error) if is_absent(&error) => {}
+                    Err(error) => return Err(generic(error)),
+                }
             }
         }
         Ok(result)
     }
 }
 
-/// What in a folder is an object or a folder of objects; a file of somebody else is passed over, loudly.
-fn usable(entry: &DirEntry, at_root: bool, folder: &std::path::Path) -> Option<(String, Kind)> {
+/// What in a folder is an object or a folder of objects. A name that no key can have is passed over, loudly; a link could
+/// hide a whole part of the lake, so it is an error.
+fn usable(
+    entry: &DirEntry,
+    at_root: bool,
+    folder: &std::path::Path,
+) -> Result<Option<(String, Kind)>> {
     if at_root && entry.name == PRIVATE {
-        return None;
+        return Ok(None);
+    }
+    if entry.kind == Kind::Other {
+        return Err(generic(Stranger(
+            folder.join(&entry.name).display().to_string(),
+        )));
     }
     let name = entry.name.to_str().filter(|name| Path::parse(name).is_ok());
-    match (name, entry.kind) {
-        (Some(name), Kind::File | Kind::Dir) => Some((name.to_owned(), entry.kind)),
-        (None, _) | (_, Kind::Other) => {
-            tracing::warn!(folder = %folder.display(), name = ?entry.name, "passed over: not an object of this lake");
-            None
-        }
+    if name.is_none() {
+        tracing::warn!(folder = %folder.display(), name = ?entry.name, "passed over: not an object of this lake");
     }
+    Ok(name.map(|name| (name.to_owned(), entry.kind)))
 }

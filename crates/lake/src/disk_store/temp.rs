@@ -54,22 +54,30 @@ impl TempArea {
 }
 
 fn bury_the_dead(disk: &dyn Disk, temps: &Path) -> io::Result<()> {
-    for entry in disk.read_dir(temps)? {
+    for entry in disk
+        .read_dir(temps)?
+        .into_iter()
+        .filter(|entry| entry.kind == Kind::Dir)
+    {
         let folder = temps.join(entry.name);
-        if entry.kind != Kind::Dir {
-            continue;
+        // What cannot be removed, such as another user's, is in nobody's way.
+        if let Err(error) = bury(disk, &folder) {
+            tracing::warn!(folder = %folder.display(), %error, "rubbish of a dead process is left over");
         }
-        let _lock = match disk.lock(&folder.join("lock"), Wait::No) {
-            Ok(lock) => lock,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
-            Err(error) => return Err(error),
-        };
-        for file in disk.read_dir(&folder)? {
-            disk.remove_file(&folder.join(file.name))?;
-        }
-        disk.remove_dir(&folder)?;
     }
     Ok(())
+}
+
+fn bury(disk: &dyn Disk, folder: &Path) -> io::Result<()> {
+    let _lock = match disk.lock(&folder.join("lock"), Wait::No) {
+        Ok(lock) => lock,
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    for file in disk.read_dir(folder)? {
+        disk.remove_file(&folder.join(file.name))?;
+    }
+    disk.remove_dir(folder)
 }
 
 /// A file in the making; removed when dropped before it was renamed.
@@ -100,7 +108,8 @@ impl TempFile {
         Ok(())
     }
 
-    /// Makes the content durable. From now on it does not change.
+    /// Makes the content durable. From now on it does not change. A failure puts nothing in doubt: the file has no name
+    /// yet, and is written anew.
     pub(super) fn finish(&mut self) -> io::Result<()> {
         if let State::Open(hasher) = &self.state {
             self.file.sync()?;

@@ -81,7 +81,7 @@ impl MultipartUpload for DiskUpload {
         let location = self.location.clone();
         self.store
             .blocking(move |inner| {
-                temp.finish().map_err(|error| inner.sync_failed(&error))?;
+                temp.finish().map_err(generic)?;
                 inner.commit(&mut temp, &location, &PutMode::Overwrite)
             })
             .await

@@ -40,6 +40,9 @@ impl MultipartUpload for FaultUpload {
     }
 
     async fn abort(&mut self) -> Result<()> {
-        self.inner.abort().await
+        let (store, location) = (self.store.clone(), self.location.clone());
+        store
+            .meet(Request::Abort, &location, self.inner.abort())
+            .await
     }
 }

@@ -4,12 +4,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 use cannery_formats::Key;
-use cannery_lake::{ErrorKind, Lake, PutNew, Swap};
+use cannery_lake::{ErrorKind, Lake, Mirrors, PutNew, Swap};
 use cannery_testkit::sim_disk::SimDisk;
 
 use crate::engines::Engine;
 
 const MIB: u64 = 1024 * 1024;
+
+/// Stored as a large object because of how it begins, so that the path of large objects is cut off at every step too.
+const MIMIC: &[u8] = b"{\"cannery\":\"large-object\", but not really";
 
 fn lake(disk: &SimDisk) -> Lake {
     Engine::on_disk(Arc::new(disk.clone()), Path::new("/lake")).impatient_lake("")
@@ -26,7 +29,9 @@ fn seeds() -> std::ops::Range<u64> {
 /// What the program below was told about each of its steps before the power went.
 #[derive(Clone, Copy, Debug, Default)]
 struct Told {
+    established: bool,
     created: bool,
+    large: bool,
     other: bool,
     swapped: bool,
     deleted: bool,
@@ -34,6 +39,14 @@ struct Told {
 
 async fn program(lake: &Lake) -> Told {
     let mut told = Told::default();
+    let Ok(_) = Mirrors::new(vec![lake.clone()])
+        .unwrap()
+        .establish(None, "test")
+        .await
+    else {
+        return told;
+    };
+    told.established = true;
     let Ok(PutNew::Created) = lake
         .put_new(&key("a/b/object"), b"version one".to_vec())
         .await
@@ -41,6 +54,10 @@ async fn program(lake: &Lake) -> Told {
         return told;
     };
     told.created = true;
+    let Ok(_) = lake.put_new(&key("a/large"), MIMIC.to_vec()).await else {
+        return told;
+    };
+    told.large = true;
     let Ok(_) = lake.put_new(&key("a/other"), b"other".to_vec()).await else {
         return told;
     };
@@ -64,6 +81,23 @@ async fn program(lake: &Lake) -> Told {
 
 /// What was acknowledged is there; what was not is there whole, or not at all.
 async fn check(lake: &Lake, told: Told, context: &str) {
+    match lake.manifest().await {
+        Ok(found) => assert!(
+            found.is_some() || !told.established,
+            "{context}: the lake forgot who it is"
+        ),
+        Err(error) => panic!("{context}: {error}"),
+    }
+    match lake.get(&key("a/large"), MIB).await {
+        Ok(object) => assert_eq!(&object.bytes[..], MIMIC, "{context}"),
+        Err(error) => {
+            assert_eq!(error.kind, ErrorKind::Absent, "{context}: {error}");
+            assert!(
+                !told.large,
+                "{context}: an acknowledged large object is gone"
+            );
+        }
+    }
     let object = lake
         .get(&key("a/b/object"), MIB)
         .await
@@ -118,7 +152,7 @@ async fn a_power_cut_at_any_operation_loses_nothing_acknowledged() {
                 .put_new(&key("a/next"), b"next".to_vec())
                 .await
                 .expect(&context);
-            assert!(after.list_all(None).await.unwrap().len() <= 3, "{context}");
+            assert!(after.list_all(None).await.unwrap().len() <= 8, "{context}");
         }
     }
 }
@@ -225,5 +259,64 @@ async fn a_name_cannot_be_an_object_and_a_folder() {
     assert_eq!(
         lake.get(&key("a/b/c"), MIB).await.unwrap_err().kind,
         ErrorKind::Absent
+    );
+}
+
+/// On the real disk, since the simulated one has no links.
+#[tokio::test]
+async fn a_link_never_leads_out_of_the_lake() {
+    let dir = tempfile::tempdir().unwrap();
+    let (root, outside) = (dir.path().join("lake"), dir.path().join("outside"));
+    let lake = Engine::disk(&root).impatient_lake("");
+    lake.put_new(&key("a/b"), b"x".to_vec()).await.unwrap();
+    std::fs::create_dir(&outside).unwrap();
+    std::os::unix::fs::symlink(&outside, root.join("link")).unwrap();
+    for outcome in [
+        lake.put_new(&key("link/x"), b"x".to_vec()).await.map(drop),
+        lake.delete(&key("link/x")).await,
+        lake.get(&key("link/x"), MIB).await.map(drop),
+        lake.list_all(Some(&key("link"))).await.map(drop),
+        lake.list_all(None).await.map(drop),
+    ] {
+        let error = outcome.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Invalid, "{error}");
+        assert!(error.detail.contains("is a link"), "{error}");
+    }
+    assert_eq!(std::fs::read_dir(&outside).unwrap().count(), 0);
+    // The root itself may be one: a person may well keep the lake on another disk.
+    std::os::unix::fs::symlink(&root, dir.path().join("alias")).unwrap();
+    std::fs::remove_file(root.join("link")).unwrap();
+    let alias = Engine::disk(&dir.path().join("alias")).impatient_lake("");
+    alias.put_new(&key("top"), b"x".to_vec()).await.unwrap();
+    assert_eq!(alias.list_all(None).await.unwrap().len(), 2);
+    alias.delete(&key("top")).await.unwrap();
+    assert_eq!(
+        lake.get(&key("top"), MIB).await.unwrap_err().kind,
+        ErrorKind::Absent
+    );
+}
+
+#[tokio::test]
+async fn a_folder_removed_by_hand_is_made_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let lake = Engine::disk(dir.path()).impatient_lake("");
+    lake.put_new(&key("a/b/c"), b"x".to_vec()).await.unwrap();
+    std::fs::remove_dir_all(dir.path().join("a")).unwrap();
+    assert_eq!(
+        lake.put_new(&key("a/b/d"), b"x".to_vec()).await.unwrap(),
+        PutNew::Created
+    );
+    lake.put_new(&key("f"), b"x".to_vec()).await.unwrap();
+    assert_eq!(
+        lake.put_new(&key("f/g"), b"x".to_vec())
+            .await
+            .unwrap_err()
+            .kind,
+        ErrorKind::Invalid
+    );
+    lake.delete(&key("f")).await.unwrap();
+    assert_eq!(
+        lake.put_new(&key("f/g"), b"x".to_vec()).await.unwrap(),
+        PutNew::Created
     );
 }

@@ -56,6 +56,8 @@ impl Engine {
         let clock = SimulatedClock::impatient("2026-11-15T00:00:00Z".parse().unwrap()).clock();
         let retry = RetryPolicy {
             attempt: Duration::from_millis(200),
+            bytes_per_second: u64::MAX,
+            deadline: Duration::from_secs(20),
             ..RetryPolicy::default()
         };
         self.lake_with(prefix, retry, clock)

@@ -267,7 +267,7 @@ async fn a_probe_that_meets_trouble_does_not_weaken_the_lake() {
         (Request::Get, Fault::ErrorBefore),
         (Request::List, Fault::ErrorBefore),
     ] {
-        for times in 1..12 {
+        for times in 1..8 {
             let Setup {
                 honest,
                 lake,
@@ -317,6 +317,61 @@ async fn a_broken_upload_starts_again_and_leaves_one_copy() {
         assert_eq!(honest.head(&key()).await.unwrap().bytes, 65 << 20);
         assert_eq!(honest.get(&key(), u64::MAX).await.unwrap().bytes, large());
     }
+}
+
+#[tokio::test]
+async fn a_delete_or_a_listing_that_hangs_is_given_up_and_repeated() {
+    let Setup {
+        honest,
+        lake,
+        faults,
+    } = setup();
+    honest.put_new(&key(), b"x".to_vec()).await.unwrap();
+    faults.next(Request::List, Fault::HangAfter, 1);
+    assert_eq!(lake.list_all(None).await.unwrap().len(), 1);
+    faults.next(Request::Delete, Fault::HangAfter, 1);
+    lake.delete(&key()).await.unwrap();
+    assert_eq!(honest.list_all(None).await.unwrap(), []);
+    assert_eq!(faults.injected(), 2);
+}
+
+#[tokio::test]
+async fn an_upload_whose_end_always_fails_is_given_up() {
+    for fault in [Fault::ErrorBefore, Fault::HangAfter] {
+        let Setup {
+            honest,
+            lake,
+            faults,
+        } = setup();
+        faults.next(Request::Complete, fault, FOR_EVER);
+        let outcome = lake.put_new(&key(), large()).await;
+        match fault {
+            // The data had arrived, and a look at it tells.
+            Fault::HangAfter => assert_eq!(outcome.unwrap(), PutNew::Created),
+            _ => {
+                assert_eq!(outcome.unwrap_err().kind, ErrorKind::Unavailable);
+                assert_eq!(honest.list_all(None).await.unwrap(), []);
+            }
+        }
+        assert!(faults.injected() <= 3, "{fault:?}: {}", faults.injected());
+    }
+}
+
+#[tokio::test]
+async fn an_abort_that_fails_changes_nothing_but_the_log() {
+    let Setup {
+        honest,
+        lake,
+        faults,
+    } = setup();
+    faults.next(Request::Part, Fault::ErrorBefore, 1);
+    faults.next(Request::Abort, Fault::ErrorBefore, 1);
+    assert_eq!(
+        lake.put_new(&key(), large()).await.unwrap(),
+        PutNew::Created
+    );
+    assert_eq!(honest.list_all(None).await.unwrap().len(), 2);
+    assert_eq!(faults.injected(), 2);
 }
 
 #[tokio::test]
@@ -379,6 +434,11 @@ async fn a_commit_whose_data_is_gone_or_changed_is_corrupt() {
     assert_eq!(
         honest.get_range(&key(), 0..10).await.unwrap_err().kind,
         ErrorKind::Corrupt
+    );
+    assert_eq!(
+        honest.put_new(&key(), large()).await.unwrap_err().kind,
+        ErrorKind::Corrupt,
+        "a commit alone is not the object"
     );
     honest.put_new(&data, vec![0; 65 << 20]).await.unwrap();
     assert_eq!(

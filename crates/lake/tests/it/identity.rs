@@ -54,6 +54,28 @@ async fn many_that_start_at_once_make_one_lake() {
     assert_eq!(ids.len(), 1);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn many_that_start_at_once_on_two_mirrors_make_one_lake() {
+    for _ in 0..50 {
+        let (one, two) = (Engine::memory(), Engine::memory());
+        let starts: Vec<_> = (0..4)
+            .map(|_| {
+                let mirrors = mirrors(&[&one.lake(""), &two.lake("")]);
+                tokio::spawn(async move { mirrors.establish(None, ME).await.unwrap().lake })
+            })
+            .collect();
+        let mut ids = std::collections::BTreeSet::new();
+        for start in starts {
+            ids.insert(start.await.unwrap());
+        }
+        assert_eq!(ids.len(), 1);
+        assert_eq!(
+            one.lake("").manifest().await.unwrap(),
+            two.lake("").manifest().await.unwrap()
+        );
+    }
+}
+
 #[tokio::test]
 async fn another_lake_is_refused_with_the_reason() {
     let (one, two) = (Engine::memory().lake(""), Engine::memory().lake(""));

@@ -10,7 +10,7 @@ use cannery_testkit::azurite;
 use cannery_testkit::proxy::{Fault, FaultProxy};
 use cannery_testkit::s3::{S3Access, S3Server};
 
-use crate::conformance::conforms;
+use crate::conformance::{conforms, conforms_without_versions};
 use crate::engines::Engine;
 
 fn engine(access: &S3Access) -> Engine {
@@ -222,6 +222,8 @@ mod long {
         );
         assert!(report.honours().create, "{report:?}");
         assert!(!report.honours().update, "{report:?}");
+        conforms_without_versions(&engine(server.access())).await;
+        println!("result: lake conformance on Ceph, without versions: passed");
         assert_eq!(
             lake.put_new(&key("x"), b"x".to_vec()).await.unwrap(),
             PutNew::Created

@@ -19,7 +19,8 @@ pub fn is_sync_failure(error: &io::Error) -> bool {
 }
 
 fn sync_dir(disk: &dyn Disk, folder: &Path) -> io::Result<()> {
-    disk.sync_dir(folder)
+    disk.open_dir(folder)?
+        .sync()
         .map_err(|error| io::Error::new(error.kind(), SyncFailed(error)))
 }
 
@@ -31,9 +32,21 @@ fn sync_dir(disk: &dyn Disk, folder: &Path) -> io::Result<()> {
 /// # Errors
 /// As the operating system says; then `path` holds the old content, or the new one.
 pub fn write_durably(disk: &dyn Disk, path: &Path, content: &[u8]) -> io::Result<()> {
+    replace(disk, path, content, Open::CreateNew)
+}
+
+/// The same as [`write_durably`] for a file that only its owner may read.
+///
+/// # Errors
+/// As [`write_durably`].
+pub fn write_private(disk: &dyn Disk, path: &Path, content: &[u8]) -> io::Result<()> {
+    replace(disk, path, content, Open::CreatePrivate)
+}
+
+fn replace(disk: &dyn Disk, path: &Path, content: &[u8], how: Open) -> io::Result<()> {
     let temp = temp_path(path)?;
     remove_if_there(disk, &temp)?;
-    let written = write_temp(disk, &temp, content).and_then(|()| disk.rename(&temp, path));
+    let written = write_temp(disk, &temp, content, how).and_then(|()| disk.rename(&temp, path));
     if let Err(error) = written {
         // The error that counts is the first one; the next write removes what is left.
         drop(disk.remove_file(&temp));
@@ -42,8 +55,8 @@ pub fn write_durably(disk: &dyn Disk, path: &Path, content: &[u8]) -> io::Result
     sync_dir(disk, parent_of(path))
 }
 
-fn write_temp(disk: &dyn Disk, temp: &Path, content: &[u8]) -> io::Result<()> {
-    let file = disk.open(temp, Open::CreateNew)?;
+fn write_temp(disk: &dyn Disk, temp: &Path, content: &[u8], how: Open) -> io::Result<()> {
+    let file = disk.open(temp, how)?;
     file.write_all_at(0, content)?;
     file.sync()
 }

@@ -9,7 +9,7 @@ use std::path::Path;
 use jiff::Timestamp;
 use rustix::fs::{CWD, FlockOperation, OFlags, RenameFlags, flock, renameat_with};
 
-use super::{DirEntry, Disk, DiskFile, DiskLock, Kind, Metadata, Open, Wait};
+use super::{DirEntry, Disk, DiskDir, DiskFile, DiskLock, Kind, Metadata, Open, Wait};
 
 /// The file system of the machine.
 #[derive(Clone, Copy, Debug, Default)]
@@ -27,6 +27,9 @@ impl Disk for RealDisk {
             Open::Read => {}
             Open::CreateNew => {
                 options.write(true).create_new(true);
+            }
+            Open::CreatePrivate => {
+                options.write(true).create_new(true).mode(0o600);
             }
         }
         Ok(Box::new(RealFile(options.open(path)?)))
@@ -59,8 +62,8 @@ impl Disk for RealDisk {
         fs::remove_dir(path)
     }
 
-    fn sync_dir(&self, path: &Path) -> io::Result<()> {
-        File::open(path)?.sync_all()
+    fn open_dir(&self, path: &Path) -> io::Result<Box<dyn DiskDir>> {
+        Ok(Box::new(RealDir(File::open(path)?)))
     }
 
     fn read_dir(&self, path: &Path) -> io::Result<Vec<DirEntry>> {
@@ -85,13 +88,21 @@ impl Disk for RealDisk {
     }
 
     fn lock(&self, path: &Path, wait: Wait) -> io::Result<Box<dyn DiskLock>> {
-        let file = fs::OpenOptions::new()
+        let mut options = fs::OpenOptions::new();
+        options
             .read(true)
             .write(true)
             .create(true)
             .truncate(false)
-            .custom_flags(no_follow())
-            .open(path)?;
+            .custom_flags(no_follow());
+        let file = match options.open(path) {
+            // Another user's lock file can be locked without being written.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => fs::OpenOptions::new()
+                .read(true)
+                .custom_flags(no_follow())
+                .open(path)?,
+            opened => opened?,
+        };
         let operation = match wait {
             Wait::Yes => FlockOperation::LockExclusive,
             Wait::No => FlockOperation::NonBlockingLockExclusive,
@@ -127,6 +138,15 @@ impl DiskFile for RealFile {
         self.0.write_all_at(data, offset)
     }
 
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync_all()
+    }
+}
+
+#[derive(Debug)]
+struct RealDir(File);
+
+impl DiskDir for RealDir {
     fn sync(&self) -> io::Result<()> {
         self.0.sync_all()
     }

@@ -8,12 +8,12 @@ use tokio::sync::watch;
 
 use super::Context;
 use crate::config::Config;
-use crate::config::source::Source;
+use crate::config::source::{LastGood, Loader, Source};
 use crate::config::units::Span;
 
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 
-/// Starts following the configuration. What can change while running is handed out as a channel; a change to anything else
+/// Starts following the configuration, which was `config` before the command line had its say. What can change while running is handed out as a channel; a change to anything else
 /// is reported and takes effect at the next start.
 pub(super) fn follow(
     tasks: &Tasks,
@@ -37,8 +37,11 @@ pub(super) fn follow(
                 () = clock.sleep(LOOK_EVERY), if from_url => {}
             }
             match loader.load().await {
-                Ok(new) => {
+                Ok((new, copy)) => {
                     apply(&mut current, new, &flush_timeout);
+                    if let Some(copy) = copy {
+                        keep(&loader, copy).await;
+                    }
                 }
                 Err(error) => tracing::error!(%error, "the configuration is not reloaded; the old one stays in force"),
             }
@@ -47,9 +50,16 @@ pub(super) fn follow(
     Ok(receiver)
 }
 
-fn apply(current: &mut Config, mut new: Config, flush_timeout: &watch::Sender<Span>) {
-    // The command line chose these at the start, and it still wins.
-    new.serve.clone_from(&current.serve);
+/// Keeps the copy where it holds up nobody else.
+pub(super) async fn keep(loader: &Loader, copy: LastGood) {
+    let loader = loader.clone();
+    let kept = tokio::task::spawn_blocking(move || loader.keep(&copy)).await;
+    if let Err(error) = kept {
+        tracing::error!(%error, "cannot keep a copy of the configuration");
+    }
+}
+
+fn apply(current: &mut Config, new: Config, flush_timeout: &watch::Sender<Span>) {
     let fixed = current.fixed_changes(&new);
     if !fixed.is_empty() {
         tracing::warn!(
@@ -57,8 +67,8 @@ fn apply(current: &mut Config, mut new: Config, flush_timeout: &watch::Sender<Sp
             "changed in the configuration, but only a restart changes them"
         );
     }
-    let changed = flush_timeout
-        .send_if_modified(|old| std::mem::replace(old, new.flush_timeout) != new.flush_timeout);
-    current.flush_timeout = new.flush_timeout;
+    flush_timeout.send_replace(new.flush_timeout);
+    let changed = *current != new;
+    *current = new;
     tracing::info!(changed, "the configuration was read again");
 }
