@@ -53,7 +53,7 @@ pub(crate) struct Global {
     /// Print JSON, one object a line
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Log more: -v what happens, -vv why, -vvv everything
+    /// Log more: -v what happens, -vv why, -vvv also what libraries do
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
 }
@@ -146,7 +146,7 @@ pub(crate) enum LakeCommand {
     Put {
         /// The key of the object
         key: String,
-        /// The file, or - for standard input
+        /// The file, or - for standard input (up to 64 MiB)
         file: PathBuf,
         #[command(flatten)]
         storage: StorageArg,

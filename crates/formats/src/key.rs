@@ -6,7 +6,7 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// What S3 allows for a whole key; a lake's prefix counts too and is checked when a lake is opened.
+/// What S3 allows for a whole key. A lake's prefix comes on top: a store refuses what is too long together.
 pub const KEY_BYTES_MAX: usize = 1024;
 
 /// What file systems allow for one component.

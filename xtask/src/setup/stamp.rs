@@ -79,6 +79,7 @@ mod tests {
     fn a_moved_folder_has_nothing() {
         let (old, new) = (Scratch::new(), Scratch::new());
         Stamp::load(old.path()).add("moto").unwrap();
+        #[allow(clippy::disallowed_methods, reason = "a stamp can be made again")]
         fs::copy(
             old.path().join("setup.stamp"),
             new.path().join("setup.stamp"),

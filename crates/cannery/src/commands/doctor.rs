@@ -213,32 +213,20 @@ async fn lake_findings(
             return;
         }
     };
-    if let Err(failure) = lakes::verify(&mirrors, &config.workspace).await {
-        findings.push(Finding::new(
-            "lake",
-            Verdict::Fail,
-            failure.message,
-            failure.next,
-        ));
-    }
+    let mut reachable = true;
     for lake in mirrors.iter() {
         let check = format!("lake {}", lake.id());
-        if let Some(folder) = missing_folder(config, lake.id()) {
-            findings.push(to_be_made(&check, folder));
-            continue;
+        match address(config, lake.id()) {
+            // Looking must not make it.
+            Some(Address::File(folder)) if !folder.exists() => {
+                findings.push(to_be_made(&check, folder));
+                continue;
+            }
+            Some(Address::File(folder)) => findings.push(room(&check, folder, args.min_free)),
+            Some(_) | None => {}
         }
-        if let Some(Address::File(folder)) = address(config, lake.id()) {
-            findings.push(room(&check, folder, args.min_free));
-        }
-        match lake.manifest().await {
-            Ok(Some(manifest)) => findings.push(Finding::ok(
-                &check,
-                format!("{} is lake {}", lake.url(), manifest.lake),
-            )),
-            Ok(None) => findings.push(Finding::ok(
-                &check,
-                format!("{} is reachable; `cannery up` makes the lake", lake.url()),
-            )),
+        match look_at(lake, &check).await {
+            Ok(found) => findings.extend(found),
             Err(error) => {
                 findings.push(Finding::new(
                     &check,
@@ -246,19 +234,28 @@ async fn lake_findings(
                     error.to_string(),
                     error.next_step(),
                 ));
-                continue;
+                reachable = false;
             }
         }
-        match probe::probe(lake).await {
-            Ok(report) => findings.extend(judge(&check, lake, &report)),
-            Err(error) => findings.push(Finding::new(
-                &check,
-                Verdict::Fail,
-                error.to_string(),
-                error.next_step(),
-            )),
-        }
     }
+    if reachable && let Err(failure) = lakes::verify(&mirrors, &config.workspace).await {
+        findings.push(Finding::new(
+            "lake",
+            Verdict::Fail,
+            failure.message,
+            failure.next,
+        ));
+    }
+}
+
+async fn look_at(lake: &Lake, check: &str) -> cannery_lake::Result<Vec<Finding>> {
+    let text = match lake.manifest().await? {
+        Some(manifest) => format!("{} is lake {}", lake.url(), manifest.lake),
+        None => format!("{} is reachable; `cannery up` makes the lake", lake.url()),
+    };
+    let mut findings = vec![Finding::ok(check, text)];
+    findings.extend(judge(check, lake, &probe::probe(lake).await?));
+    Ok(findings)
 }
 
 fn address<'a>(config: &'a Config, id: &str) -> Option<&'a Address> {
@@ -267,14 +264,6 @@ fn address<'a>(config: &'a Config, id: &str) -> Option<&'a Address> {
         .iter()
         .find(|storage| storage.id == id)
         .map(|storage| &storage.url)
-}
-
-/// The folder of a `file:` lake that nobody has made yet: looking must not make it.
-fn missing_folder<'a>(config: &'a Config, id: &str) -> Option<&'a Path> {
-    match address(config, id)? {
-        Address::File(folder) if !folder.exists() => Some(folder),
-        _ => None,
-    }
 }
 
 fn judge(check: &str, lake: &Lake, report: &probe::Report) -> Vec<Finding> {

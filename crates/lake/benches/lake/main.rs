@@ -6,6 +6,10 @@
     clippy::unwrap_used,
     reason = "a bench that meets an error has no numbers to give"
 )]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the reference is the plain call itself"
+)]
 
 mod bench;
 mod large;
