@@ -12,6 +12,7 @@ use crate::server::{self, Server, free_port, run, wait_for_http};
 use crate::{Error, Result, tools};
 
 const STEP_LIMIT: Duration = Duration::from_secs(90);
+const TRY_LIMIT: Duration = Duration::from_secs(30);
 const FSID: &str = "6f2b8f0e-3b1d-4f7c-9d0a-0f5d5f0b7a11";
 
 /// A running cluster with an S3 user and an empty bucket. Everything lies in memory and a temp folder.
@@ -128,10 +129,11 @@ impl Cluster<'_> {
     }
 
     async fn start_osd(&self) -> Result<Server> {
-        // Waits for the monitor by itself.
-        run(self.tool("ceph")?.args(["osd", "create"]), STEP_LIMIT).await?;
+        // With a name of its own it may be asked for twice.
+        self.ask_monitor(&["osd", "create", FSID]).await?;
         run(
-            self.tool("ceph-osd")?.args(["-i", "0", "--mkfs"]),
+            self.tool("ceph-osd")?
+                .args(["-i", "0", "--mkfs", "--osd-uuid", FSID]),
             STEP_LIMIT,
         )
         .await?;
@@ -143,7 +145,7 @@ impl Cluster<'_> {
         let clock = Clock::real();
         let start = clock.elapsed();
         loop {
-            let stat = run(self.tool("ceph")?.args(["osd", "stat"]), STEP_LIMIT).await?;
+            let stat = self.ask_monitor(&["osd", "stat"]).await?;
             if stat.contains("1 up") && stat.contains("1 in") {
                 return Ok(());
             }
@@ -151,6 +153,19 @@ impl Cluster<'_> {
                 return Err(Error::failed("start `ceph-osd`", &stat));
             }
             clock.sleep(Duration::from_millis(200)).await;
+        }
+    }
+
+    /// Asks until there is an answer: on a busy machine a monitor that has just started refuses or forgets.
+    async fn ask_monitor(&self, arguments: &[&str]) -> Result<String> {
+        let clock = Clock::real();
+        let start = clock.elapsed();
+        loop {
+            match run(self.tool("ceph")?.args(arguments), TRY_LIMIT).await {
+                Ok(answer) => return Ok(answer),
+                Err(error) if clock.since(start) > STEP_LIMIT => return Err(error),
+                Err(_) => clock.sleep(Duration::from_millis(500)).await,
+            }
         }
     }
 
@@ -170,7 +185,11 @@ impl Cluster<'_> {
             "--secret-key",
             &access.secret,
         ]);
-        run(&mut create, STEP_LIMIT).await.map(drop)
+        match run(&mut create, TRY_LIMIT).await {
+            Ok(_) => Ok(()),
+            // Once more: the first one makes the pools, and on a busy machine it may wait for them in vain.
+            Err(_) => run(&mut create, STEP_LIMIT).await.map(drop),
+        }
     }
 
     async fn start_gateway(&self, access: &S3Access) -> Result<Server> {
