@@ -11,17 +11,16 @@ const FOLDERS: &[&str] = &[concat!("/ro", "ot/"), concat!("/wo", "rk/")];
 /// Folders of people; a name follows.
 const HOMES: &[&str] = &[concat!("/ho", "me/"), concat!("/Us", "ers/")];
 
-/// Packages are installed by name only; where they come from is the machine's affair.
+/// Packages are installed by name only; where they come from is the machine's affair. Hosts of registries are known by
+/// their first label, so none has to be named here.
 const REGISTRIES: &[&str] = &[
-    concat!("index.crates", ".io"),
-    concat!("static.crates", ".io"),
-    concat!("pypi", ".org"),
-    concat!("pythonhosted", ".org"),
-    concat!("registry.npmjs", ".org"),
-    concat!("registry.yarnpkg", ".com"),
-    concat!("deb.debian", ".org"),
-    concat!("security.debian", ".org"),
-    concat!("archive.ubuntu", ".com"),
+    concat!(":/", "/registry."),
+    concat!(":/", "/index."),
+    concat!(":/", "/static."),
+    concat!(":/", "/pypi."),
+    concat!(":/", "/files."),
+    concat!(":/", "/deb."),
+    concat!(":/", "/security."),
     concat!("--index", "-url"),
     concat!("replace", "-with"),
 ];

@@ -157,8 +157,11 @@ fn a_path_of_a_build_machine_is_found_unless_git_ignores_the_file() {
 #[test]
 fn a_registry_host_is_found() {
     let workspace = Workspace::clean();
-    let host = concat!("pypi", ".org");
-    workspace.write("setup.sh", &format!("pip install --from {host} moto\n"));
+    let host = concat!(":/", "/registry.");
+    workspace.write(
+        "setup.sh",
+        &format!("pip install --from https{host}example moto\n"),
+    );
     workspace.finds_only(&format!(
         "setup.sh:1: `{host}` fixes where packages come from; name the package only"
     ));
