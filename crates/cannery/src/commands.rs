@@ -106,3 +106,49 @@ pub(crate) enum Patience {
     Person,
     Daemon,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser as _;
+
+    fn context(arguments: &[&str]) -> Context {
+        let cli = crate::cli::Cli::parse_from(arguments.iter().copied().chain(["doctor"]));
+        let variables =
+            ["AWS_SESSION_TOKEN", "AWS_REGION"].map(|name| (name.to_owned(), "value".to_owned()));
+        Context::new(&cli.global, Clock::real(), variables.to_vec())
+    }
+
+    #[test]
+    fn the_author_of_a_remote_configuration_gets_no_variable_that_was_not_allowed() {
+        let names = |context: &Context| {
+            context
+                .variables
+                .iter()
+                .map(|(name, _)| name.clone())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(names(&context(&["cannery"])).len(), 2);
+        assert_eq!(
+            names(&context(&["cannery", "--config-url", "https://h/c.yml"])),
+            Vec::<String>::new()
+        );
+        let allowed = [
+            "cannery",
+            "--config-url",
+            "https://h/c.yml",
+            "--config-env",
+            "AWS_REGION",
+        ];
+        assert_eq!(names(&context(&allowed)), ["AWS_REGION"]);
+    }
+
+    #[test]
+    fn the_next_steps_lead_to_the_same_place() {
+        let context = context(&["cannery", "--workspace", "/srv/x", "--config-file", "c.yml"]);
+        assert_eq!(
+            context.same_place,
+            " --workspace /srv/x --config-file c.yml"
+        );
+    }
+}

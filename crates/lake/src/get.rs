@@ -235,7 +235,7 @@ impl Lake {
     }
 
     /// The bytes of a range and the length of the whole object.
-    async fn fetch_range(
+    pub(crate) async fn fetch_range(
         &self,
         key: &Key,
         range: &Range<u64>,

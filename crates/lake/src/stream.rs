@@ -5,7 +5,7 @@ use cannery_formats::large_object::LARGE_BYTES_MIN;
 use cannery_formats::{Hasher, Key, LargeObject};
 use futures::stream::{self, BoxStream, StreamExt as _};
 
-use crate::error::{Failure, Operation, Result};
+use crate::error::{ErrorKind, Failure, Operation, Result};
 use crate::get::{Found, corrupt};
 use crate::lake::Lake;
 
@@ -13,12 +13,18 @@ const PIECE_BYTES: u64 = 8 * 1024 * 1024;
 
 impl Lake {
     /// Reads a whole object in pieces. The data of a large object is never replaced, so all pieces are of one version, and
-    /// its digest is checked with the last piece: without an error at the end it is what was put.
+    /// its digest is checked with the last piece: without an error at the end it is what was put. Of a large foreign
+    /// object, which has no commit, only the length is known to stay the same.
     ///
     /// # Errors
-    /// `Absent`; `Invalid` for a foreign object of more than 64 MiB, which only [`Lake::get_range`] reads; and what any
-    /// operation may meet, also in the middle of the stream.
+    /// `Absent`, and what any operation may meet, also in the middle of the stream.
     pub async fn stream(&self, key: &Key) -> Result<BoxStream<'static, Result<Bytes>>> {
+        let mut running = self.begin(Operation::Head, key.as_str());
+        let stored = self.stored_head(key, &mut running.attempts).await;
+        let stored = running.finish(stored)?;
+        if stored.bytes > LARGE_BYTES_MIN {
+            return Ok(self.foreign_pieces(key.clone(), stored.bytes));
+        }
         let mut running = self.begin(Operation::Get, key.as_str());
         let outcome = self.find(key, LARGE_BYTES_MIN, &mut running.attempts).await;
         Ok(match running.finish(outcome)? {
@@ -29,6 +35,35 @@ impl Lake {
             }
             Found::Large(commit, _) => self.pieces(key.clone(), commit),
         })
+    }
+
+    fn foreign_pieces(&self, key: Key, bytes: u64) -> BoxStream<'static, Result<Bytes>> {
+        let lake = self.clone();
+        stream::try_unfold(0, move |start| {
+            let (lake, key) = (lake.clone(), key.clone());
+            async move {
+                if start >= bytes {
+                    return Ok(None);
+                }
+                let end = bytes.min(start + PIECE_BYTES);
+                let mut running = lake.begin(Operation::GetRange, key.as_str());
+                let found = lake
+                    .fetch_range(&key, &(start..end), &mut running.attempts)
+                    .await;
+                let piece = match found {
+                    Ok((piece, now)) if now == bytes => Ok(piece),
+                    Ok(_) => Err(Failure::new(
+                        ErrorKind::Conflict,
+                        "it was replaced while it was read",
+                    )),
+                    Err(failure) => Err(failure),
+                };
+                let piece = running.finish(piece)?;
+                lake.metrics().moved(lake.id(), piece.len() as u64, 0);
+                Ok(Some((piece, end)))
+            }
+        })
+        .boxed()
     }
 
     fn pieces(&self, key: Key, commit: LargeObject) -> BoxStream<'static, Result<Bytes>> {

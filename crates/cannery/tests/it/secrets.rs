@@ -118,3 +118,27 @@ fn not_on_any_page_or_metric() {
     }
     assert_clean("log", &up.log());
 }
+
+/// Keys of the configuration are one identity; a session token of the environment belongs to another.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_token_does_not_travel_with_other_keys() {
+    use cannery_testkit::feed_server::{Behaviour, FeedServer};
+    let server = FeedServer::start().await.unwrap();
+    server.on("/b/cannery.json", Behaviour::Status(404));
+    server.on("/b", Behaviour::Status(403));
+    let mut place = Place::new();
+    place.set("AWS_SESSION_TOKEN", "canary-environment-6");
+    let endpoint = server.url("");
+    place.write(
+        "c.yml",
+        format!("object_storage:\n- {{bucket: b, endpoint_url: '{endpoint}', aws_access_key_id: some-id, aws_secret_access_key: some-secret}}\n"),
+    );
+    let ran =
+        tokio::task::spawn_blocking(move || place.run(&["lake", "ls", "--config-file", "c.yml"]))
+            .await
+            .unwrap();
+    assert_eq!(ran.code, 12, "{}", ran.all());
+    let requests = server.requests("/b/cannery.json");
+    assert!(!requests.is_empty());
+    assert_clean("a request", &format!("{requests:?}"));
+}

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use cannery_formats::Key;
 use cannery_lake::{Body, ErrorKind, Lake, PutNew, Swap, probe};
 use cannery_runtime::Rng;
+use futures::TryStreamExt as _;
 use futures::future::join_all;
 
 use crate::engines::Engine;
@@ -399,6 +400,20 @@ async fn a_large_object_is_like_any_other(lake: &Lake) {
         lake.get(&key, BYTES).await.unwrap().bytes.len() as u64,
         BYTES
     );
+    assert_eq!(streamed(lake, &key).await, BYTES);
+    let data = lake
+        .list_all(None)
+        .await
+        .unwrap()
+        .into_iter()
+        .find(|entry| entry.key.is_large_data())
+        .unwrap()
+        .key;
+    assert_eq!(
+        streamed(lake, &data).await,
+        BYTES,
+        "an object without a commit is streamed too"
+    );
     assert_eq!(
         lake.put_new(&key, Body::File(path)).await.unwrap(),
         PutNew::Same
@@ -411,6 +426,16 @@ async fn a_large_object_is_like_any_other(lake: &Lake) {
     assert_eq!(stored.len(), 2, "commit and data: {stored:?}");
     lake.delete(&key).await.unwrap();
     assert_eq!(lake.list_all(None).await.unwrap(), []);
+}
+
+async fn streamed(lake: &Lake, key: &Key) -> u64 {
+    let mut pieces = lake.stream(key).await.unwrap();
+    let mut bytes = 0;
+    while let Some(piece) = pieces.try_next().await.unwrap() {
+        assert_eq!(piece[..1], pattern(bytes, 1));
+        bytes += piece.len() as u64;
+    }
+    bytes
 }
 
 async fn content_that_mimics_a_commit_is_just_content(lake: &Lake) {
