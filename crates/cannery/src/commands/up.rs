@@ -55,13 +55,20 @@ pub(crate) async fn run(args: &UpArgs, context: &Context) -> Result<ExitCode, Fa
         .next_steps(next_steps(context))
         .build();
     let dashboard = shell.listen(config.serve.listen, Audience::Main).await?;
-    if let Some(address) = config.serve.monitoring_listen {
-        shell.listen(address, Audience::Monitoring).await?;
-    }
+    let monitoring = match config.serve.monitoring_listen {
+        Some(address) => Some(shell.listen(address, Audience::Monitoring).await?),
+        None => None,
+    };
     tasks.spawn("lake watch", Arc::clone(&watch).run(stop.clone()));
     let flush_timeout =
         reload::follow(&tasks, context, &loaded).map_err(|error| no_signals(&error))?;
-    greet(&config, &watch, &format!("http://{dashboard}/"), context);
+    greet(
+        &config,
+        &watch,
+        &format!("http://{dashboard}/"),
+        monitoring,
+        context,
+    );
     stop.cancelled().await;
     let limit = flush_timeout.borrow().0;
     end(&tasks.stop(limit).await, context)
@@ -86,9 +93,17 @@ fn with_arguments(mut config: Config, args: &UpArgs) -> Config {
         config.serve.listen = listen;
     }
     if let Some(port) = args.monitoring_port {
-        config.serve.monitoring_listen = Some((std::net::Ipv6Addr::UNSPECIFIED, port).into());
+        config.serve.monitoring_listen = Some((all_addresses(), port).into());
     }
     config
+}
+
+/// Every address of this machine, of both families where the newer one exists.
+fn all_addresses() -> std::net::IpAddr {
+    match std::net::TcpListener::bind((std::net::Ipv6Addr::UNSPECIFIED, 0)) {
+        Ok(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
+        Err(_) => std::net::Ipv4Addr::UNSPECIFIED.into(),
+    }
 }
 
 fn end(stopped: &Stopped, context: &Context) -> Result<ExitCode, Failure> {
@@ -160,7 +175,13 @@ fn next_steps(context: &Context) -> Vec<NextStep> {
 }
 
 /// Says where everything is and what to do next.
-fn greet(config: &Config, watch: &LakeWatch, dashboard: &str, context: &Context) {
+fn greet(
+    config: &Config,
+    watch: &LakeWatch,
+    dashboard: &str,
+    monitoring: Option<std::net::SocketAddr>,
+    context: &Context,
+) {
     let identity = watch.identity();
     let lakes: Vec<_> = watch
         .mirrors()
@@ -170,6 +191,7 @@ fn greet(config: &Config, watch: &LakeWatch, dashboard: &str, context: &Context)
     let value = json!({
         "event": "started",
         "dashboard": dashboard,
+        "monitoring": monitoring,
         "workspace": config.workspace,
         "lake": identity.map(|identity| &identity.lake),
         "created": identity.is_some_and(|identity| identity.created),
@@ -185,6 +207,9 @@ fn greet(config: &Config, watch: &LakeWatch, dashboard: &str, context: &Context)
         format!("  dashboard  {dashboard}"),
         format!("  metrics    {dashboard}metrics"),
     ];
+    if let Some(address) = monitoring {
+        lines.push(format!("  monitoring read-only on {address}"));
+    }
     for lake in watch.mirrors().iter() {
         let state = if identity.is_some() {
             ""
