@@ -210,7 +210,7 @@ impl Inner {
             });
         }
         Ok(PutResult {
-            e_tag: Some(temp.digest().to_string()),
+            e_tag: temp.digest().map(|digest| digest.to_string()),
             version: None,
             extensions: object_store::Extensions::default(),
         })
@@ -320,7 +320,7 @@ impl Inner {
             .map_err(|e| Self::read_error(e, from))?;
         let mut temp = self
             .temp()?
-            .create(&self.disk, &self.rng)
+            .create(&self.disk, &self.rng, true)
             .map_err(generic)?;
         each_chunk(&*source, |chunk| temp.append(chunk)).map_err(generic)?;
         temp.finish().map_err(generic)?;
@@ -334,7 +334,7 @@ impl Inner {
     fn put(&self, location: &Path, payload: &PutPayload, mode: &PutMode) -> Result<PutResult> {
         let mut temp = self
             .temp()?
-            .create(&self.disk, &self.rng)
+            .create(&self.disk, &self.rng, true)
             .map_err(generic)?;
         for chunk in payload {
             temp.append(chunk).map_err(generic)?;
@@ -435,7 +435,7 @@ impl ObjectStore for DiskStore {
             .blocking(|inner| {
                 inner
                     .temp()?
-                    .create(&inner.disk, &inner.rng)
+                    .create(&inner.disk, &inner.rng, false)
                     .map_err(generic)
             })
             .await?;

@@ -2,8 +2,9 @@
 
 use bytes::Bytes;
 use cannery_formats::{Hasher, Key, LargeObject};
-use futures::stream::{FuturesUnordered, StreamExt as _};
+
 use object_store::{MultipartUpload, PutMultipartOptions, PutPayload};
+use tokio::task::JoinSet;
 
 use crate::body::Measured;
 use crate::error::{ErrorKind, Failure, Result};
@@ -133,7 +134,8 @@ impl Lake {
     ) -> Result<(), Failure> {
         let part_bytes = PART_BYTES_MIN.max(body.bytes.div_ceil(PARTS_MAX));
         let mut hasher = Hasher::default();
-        let mut under_way = FuturesUnordered::new();
+        // Each part goes on while the next one is read and hashed.
+        let mut under_way = JoinSet::new();
         let mut start = 0;
         while start < body.bytes {
             let part = body
@@ -143,7 +145,7 @@ impl Lake {
             start += part.len() as u64;
             hasher = hashed(hasher, part.clone()).await?;
             self.metrics().moved(self.id(), 0, part.len() as u64);
-            under_way.push(upload.put_part(PutPayload::from_bytes(part)));
+            under_way.spawn(upload.put_part(PutPayload::from_bytes(part)));
             if under_way.len() >= PARTS_AT_ONCE {
                 self.next_part(&mut under_way, part_bytes, attempts).await?;
             }
@@ -160,11 +162,16 @@ impl Lake {
 
     async fn next_part(
         &self,
-        under_way: &mut FuturesUnordered<object_store::UploadPart>,
+        under_way: &mut JoinSet<object_store::Result<()>>,
         part_bytes: u64,
         attempts: &mut Attempts<'_>,
     ) -> Result<(), Failure> {
-        let next = async { under_way.next().await.unwrap_or(Ok(())) };
+        let next = async {
+            match under_way.join_next().await {
+                Some(joined) => joined?,
+                None => Ok(()),
+            }
+        };
         // Each part is repeated by the client until the deadline; the limit only ends what hangs.
         let limit = self.retry().attempt_limit(part_bytes) + self.retry().deadline;
         match self.clock().timeout(limit, next).await {

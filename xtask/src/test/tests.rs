@@ -71,18 +71,16 @@ fn the_result_file_holds_steps_counts_and_results() {
         seconds: 61.26,
     });
     report.outcomes.push(Outcome::not_run("docs"));
-    let cmd = Cmd::new(
-        "printf",
-        [
-            "%s\n",
-            "test a ... ok",
-            "result: 8-way race: 1 winner",
-            "test result: ok. 12 passed; 0 failed; 0 ignored; 0 measured",
-            "test result: FAILED. 3 passed; 2 failed; 0 ignored; 0 measured",
-            "  result: indented lines are not results",
-        ],
-    );
-    run_collecting(&cmd, Path::new("."), &mut report).unwrap();
+    // Not printed: a long run shows the output of its tests and would take these for its own.
+    for line in [
+        "test a ... ok",
+        "result: 8-way race: 1 winner",
+        "test result: ok. 12 passed; 0 failed; 0 ignored; 0 measured",
+        "test result: FAILED. 3 passed; 2 failed; 0 ignored; 0 measured",
+        "  result: indented lines are not results",
+    ] {
+        report.take(line);
+    }
     let facts = Facts {
         date: "2026-01-02 03:04 UTC".to_owned(),
         commit: "abc1234".to_owned(),
@@ -98,6 +96,20 @@ fn the_result_file_holds_steps_counts_and_results() {
          | servers | passed | 61.3 |\n| docs | not run | 0.0 |\n\n\
          ## Results\n\n- 8-way race: 1 winner\n"
     );
+}
+
+#[test]
+fn the_lines_of_a_step_reach_the_report() {
+    let mut report = Report::default();
+    let cmd = Cmd::new("printf", ["re%s\n", "sult: collected"]);
+    run_collecting(&cmd, Path::new("."), &mut report).unwrap();
+    let facts = Facts {
+        date: String::new(),
+        commit: String::new(),
+        cores: 1,
+        memory_kib: 1,
+    };
+    assert!(report.markdown(&facts).contains("- collected"));
 }
 
 #[test]

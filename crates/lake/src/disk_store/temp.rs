@@ -39,7 +39,13 @@ impl TempArea {
         self.locks.join(format!("{shard:02}"))
     }
 
-    pub(super) fn create(&self, disk: &Arc<dyn Disk>, rng: &Rng) -> io::Result<TempFile> {
+    /// A new file; with `hashing` its digest is known when it is finished.
+    pub(super) fn create(
+        &self,
+        disk: &Arc<dyn Disk>,
+        rng: &Rng,
+        hashing: bool,
+    ) -> io::Result<TempFile> {
         let path = self.folder.join(rng.id());
         let file = disk.open(&path, Open::CreateNew)?;
         Ok(TempFile {
@@ -47,7 +53,7 @@ impl TempArea {
             path,
             file,
             length: 0,
-            state: State::Open(Hasher::default()),
+            state: State::Open(hashing.then(Hasher::default)),
             moved: false,
         })
     }
@@ -93,8 +99,9 @@ pub(super) struct TempFile {
 
 #[derive(Debug)]
 enum State {
-    Open(Hasher),
-    Finished(Digest),
+    /// Without a hasher for an upload, whose version nobody asks for.
+    Open(Option<Hasher>),
+    Finished(Option<Digest>),
 }
 
 impl TempFile {
@@ -103,7 +110,9 @@ impl TempFile {
             return Err(io::Error::other("the file is finished"));
         };
         self.file.write_all_at(self.length, chunk)?;
-        hasher.update(chunk);
+        if let Some(hasher) = hasher {
+            hasher.update(chunk);
+        }
         self.length += chunk.len() as u64;
         Ok(())
     }
@@ -113,7 +122,7 @@ impl TempFile {
     pub(super) fn finish(&mut self) -> io::Result<()> {
         if let State::Open(hasher) = &self.state {
             self.file.sync()?;
-            self.state = State::Finished(hasher.clone().finish());
+            self.state = State::Finished(hasher.clone().map(Hasher::finish));
         }
         Ok(())
     }
@@ -127,10 +136,11 @@ impl TempFile {
         self.moved = true;
     }
 
-    pub(super) fn digest(&self) -> Digest {
+    /// The digest of a finished file, if it was asked for.
+    pub(super) fn digest(&self) -> Option<Digest> {
         match &self.state {
             State::Finished(digest) => *digest,
-            State::Open(hasher) => hasher.clone().finish(),
+            State::Open(_) => None,
         }
     }
 }
