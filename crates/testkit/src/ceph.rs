@@ -14,6 +14,7 @@ use crate::{Error, Result, tools};
 /// On a machine that is busy with other tests a step takes minutes.
 const STEP_LIMIT: Duration = Duration::from_secs(300);
 const TRY_LIMIT: Duration = Duration::from_secs(30);
+const OSD: [&str; 3] = ["-i", "0", "-f"];
 const FSID: &str = "6f2b8f0e-3b1d-4f7c-9d0a-0f5d5f0b7a11";
 
 /// A running cluster with an S3 user and an empty bucket. Everything lies in memory and a temp folder.
@@ -40,8 +41,8 @@ impl Ceph {
         };
         cluster.write_config()?;
         let monitor = cluster.start_monitor().await?;
-        let osd = cluster.start_osd().await?;
-        cluster.wait_for_osd().await?;
+        let mut osd = cluster.start_osd().await?;
+        cluster.wait_for_osd(&mut osd).await?;
         let access = S3Access::on(free_port()?);
         cluster.create_user(&access).await?;
         let gateway = cluster.start_gateway(&access).await?;
@@ -138,14 +139,18 @@ impl Cluster<'_> {
             STEP_LIMIT,
         )
         .await?;
-        self.daemon("ceph-osd", &["-i", "0", "-f"])
+        self.daemon("ceph-osd", &OSD)
     }
 
     /// What asks for a pool before there is a place for it may wait for ever.
-    async fn wait_for_osd(&self) -> Result<()> {
+    async fn wait_for_osd(&self, osd: &mut Server) -> Result<()> {
         let clock = Clock::real();
         let start = clock.elapsed();
         loop {
+            // A young monitor may refuse it as of another cluster; then it ends, and is started again.
+            if osd.has_ended() {
+                *osd = self.daemon("ceph-osd", &OSD)?;
+            }
             let stat = self.ask_monitor(&["osd", "stat"]).await?;
             if stat.contains("1 up") && stat.contains("1 in") {
                 return Ok(());
