@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use async_trait::async_trait;
 use cannery_formats::{Digest, Hasher};
 use cannery_runtime::Rng;
-use cannery_runtime::disk::{Disk, DiskFile, Kind, Open, Wait, is_sync_failure};
+use cannery_runtime::disk::{Disk, DiskDir, DiskFile, Kind, Open, Wait, is_sync_failure};
 use futures::stream::{BoxStream, StreamExt as _};
 use object_store::path::Path;
 use object_store::{
@@ -113,6 +113,14 @@ impl Inner {
         generic(DiskFailed(reason.clone()))
     }
 
+    /// A rename that reports an error may have taken effect. Whoever finds the object then must find it after a power cut.
+    fn in_doubt(&self, folder: &dyn DiskDir, error: io::Error) -> object_store::Error {
+        match folder.sync() {
+            Ok(()) => generic(error),
+            Err(failed) => self.sync_failed(&failed),
+        }
+    }
+
     fn object_path(&self, location: &Path) -> Result<PathBuf> {
         let private = location
             .parts()
@@ -175,7 +183,8 @@ impl Inner {
         let exists = match mode {
             PutMode::Overwrite => {
                 self.refuse_folder(&target, location)?;
-                self.disk.rename(temp.path(), &target).map_err(generic)?;
+                let renamed = self.disk.rename(temp.path(), &target);
+                renamed.map_err(|error| self.in_doubt(&*opened, error))?;
                 false
             }
             PutMode::Create => match self.disk.rename_new(temp.path(), &target) {
@@ -184,7 +193,7 @@ impl Inner {
                     self.refuse_folder(&target, location)?;
                     true
                 }
-                Err(error) => return Err(generic(error)),
+                Err(error) => return Err(self.in_doubt(&*opened, error)),
             },
             PutMode::Update(expected) => {
                 let found = self.digest_at(&target)?.map(|digest| digest.to_string());
@@ -194,7 +203,8 @@ impl Inner {
                         source: "another version is there".into(),
                     });
                 }
-                self.disk.rename(temp.path(), &target).map_err(generic)?;
+                let renamed = self.disk.rename(temp.path(), &target);
+                renamed.map_err(|error| self.in_doubt(&*opened, error))?;
                 false
             }
         };
