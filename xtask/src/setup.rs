@@ -20,7 +20,7 @@ install. Everything else goes to the folder `tools` in cargo's output folder.
 Usage: cargo xtask setup [OPTIONS]
 
 Options:
-  --long   also what `cargo xtask test --long` needs: Ceph and the Azure emulator
+  --long   also what `cargo xtask test --long` and `cargo xtask bench` need: Ceph, the Azure emulator, beanstalkd
 
 Examples:
   cargo xtask setup

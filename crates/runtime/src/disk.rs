@@ -13,7 +13,7 @@ mod durable;
 mod real;
 mod space;
 
-pub use durable::{create_dir_all, is_sync_failure, write_durably, write_private};
+pub use durable::{create_dir_all, is_sync_failure, preallocate, write_durably, write_private};
 pub use real::RealDisk;
 pub use space::{Space, space};
 
@@ -116,11 +116,25 @@ pub trait DiskFile: fmt::Debug + Send + Sync {
     /// As the operating system says; any part may have been written.
     fn write_all_at(&self, offset: u64, data: &[u8]) -> io::Result<()>;
 
+    /// Cuts the file to `bytes`, or makes it longer with zeros that need no space yet. Durable after a sync; a power cut
+    /// before it leaves the old length or the new one.
+    ///
+    /// # Errors
+    /// As the operating system says; `InvalidInput` for a file that was opened for reading.
+    fn set_len(&self, bytes: u64) -> io::Result<()>;
+
     /// Makes content and length survive a power cut.
     ///
     /// # Errors
     /// As the operating system says. A failed sync must not be retried.
     fn sync(&self) -> io::Result<()>;
+
+    /// The same as [`DiskFile::sync`] without what nobody needs for reading the content, such as the time it changed:
+    /// where blocks that were written before are overwritten, only the data goes to the disk.
+    ///
+    /// # Errors
+    /// As [`DiskFile::sync`]: a failed one must not be retried.
+    fn sync_data(&self) -> io::Result<()>;
 }
 
 /// An open folder.
@@ -134,7 +148,8 @@ pub trait DiskDir: fmt::Debug + Send + Sync {
 
 /// A lock that is held; dropping it lets go.
 pub trait DiskLock: fmt::Debug + Send + Sync {
-    /// The locked file, for saying who holds it.
+    /// The locked file, open for writing unless it belongs to another user. Who holds it is said by
+    /// [`FolderLock`](crate::folder_lock::FolderLock) beside it, where a reader never meets half a line.
     fn file(&self) -> &dyn DiskFile;
 }
 
@@ -143,6 +158,8 @@ pub trait DiskLock: fmt::Debug + Send + Sync {
 pub enum Open {
     /// An existing file, for reading.
     Read,
+    /// An existing file, for reading and writing.
+    ReadWrite,
     /// A file that must not exist yet, for reading and writing.
     CreateNew,
     /// The same, readable by its owner alone.

@@ -5,6 +5,7 @@
 
 pub mod clock;
 pub mod disk;
+pub mod folder_lock;
 pub mod rng;
 pub mod secret;
 pub mod shutdown;

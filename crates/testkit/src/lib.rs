@@ -8,7 +8,8 @@
 //! | [`proxy`] | a TCP proxy that delays, cuts, refuses and swallows answers |
 //! | [`tools`] | where `cargo xtask setup` put the programs below |
 //! | [`server`] | a child process that never outlives the test |
-//! | [`postgres`] | a temporary PostgreSQL cluster |
+//! | [`postgres`] | a temporary PostgreSQL: one server, or a primary with two standbys |
+//! | [`beanstalkd`] | the work queue that benchmarks compare with |
 //! | [`s3`], [`ceph`] | S3 servers: an honest one, a liar, and Ceph |
 //! | [`azurite`] | the Azure emulator |
 //! | [`gcs`] | an in-process double of the GCS XML API |
@@ -17,6 +18,7 @@
 //! A program that is not installed is an error, never a skipped test.
 
 pub mod azurite;
+pub mod beanstalkd;
 pub mod browser;
 pub mod ceph;
 mod error;

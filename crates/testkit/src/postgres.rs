@@ -1,23 +1,25 @@
-//! A temporary PostgreSQL cluster with one node.
+//! Temporary PostgreSQL: one server, or a primary with two standbys.
 
 use std::fs;
-use std::os::unix::fs::chown;
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
 use cannery_runtime::Clock;
-use rustix::process::{Signal, geteuid};
-use tempfile::TempDir;
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::server::{self, Ready, Server};
 use crate::{Error, Result, tools};
 
-const INITDB_LIMIT: Duration = Duration::from_secs(120);
+mod cluster;
+mod place;
+
+pub use cluster::PostgresCluster;
+use place::Place;
+
+const ASK_LIMIT: Duration = Duration::from_secs(120);
 const RESTART_TRIES: u32 = 20;
 
-/// A cluster of its own on a free port: trust authentication, nothing left behind when dropped.
+/// A server of its own on a free port: trust authentication, nothing left behind when dropped.
 #[derive(Debug)]
 pub struct Postgres {
     // Dropped before the folder that it writes to.
@@ -26,32 +28,43 @@ pub struct Postgres {
     place: Place,
 }
 
-/// Where the cluster lies and who runs it.
-#[derive(Debug)]
-struct Place {
-    dir: TempDir,
-    settings: Vec<String>,
-    /// Set when we are root, because PostgreSQL refuses to run as root.
-    user: Option<(u32, u32)>,
-}
-
 impl Postgres {
-    /// Starts a cluster; ready when this returns. `fsync` is off: a killed server loses nothing by that, and no test
+    /// Starts a server; ready when this returns. `fsync` is off: a killed server loses nothing by that, and no test
     /// cuts the power.
     ///
     /// # Errors
     /// [`Error::MissingTool`], or the end of the log.
     pub async fn start() -> Result<Self> {
-        Self::start_with(&["fsync=off"]).await
+        Self::start_with(&[("fsync", "off")]).await
     }
 
-    /// Starts a cluster with settings as in `postgresql.conf`.
+    /// Starts a server with settings as in `postgresql.conf`; what is not named is as PostgreSQL has it, so `fsync` is
+    /// on. They stand above `ALTER SYSTEM`, which cannot change them later.
     ///
     /// # Errors
     /// [`Error::MissingTool`], or the end of the log.
-    pub async fn start_with(settings: &[&str]) -> Result<Self> {
-        let place = Place::make(settings)?;
+    pub async fn start_with(settings: &[(&str, &str)]) -> Result<Self> {
+        Self::init(Place::make(settings)?).await
+    }
+
+    /// Starts a server that keeps what it acknowledged even when the power fails, for benchmarks: `fsync` and
+    /// `synchronous_commit` are on, and its files lie in a folder of their own below `parent`, on the disk that the
+    /// benchmark measures rather than in memory. `settings` come on top.
+    ///
+    /// # Errors
+    /// As [`Postgres::start_with`]; for root also a `parent` that the user `postgres` may not enter.
+    pub async fn durable(parent: &Path, settings: &[(&str, &str)]) -> Result<Self> {
+        let durable = [("fsync", "on"), ("synchronous_commit", "on")];
+        Self::init(Place::make_in(parent, &[&durable, settings].concat())?).await
+    }
+
+    async fn init(place: Place) -> Result<Self> {
         place.init().await?;
+        Self::launch(place).await
+    }
+
+    /// Starts the server whose files are there.
+    async fn launch(place: Place) -> Result<Self> {
         let program = tools::postgres("postgres")?;
         let probe = tools::postgres("pg_isready")?;
         let command = |port| place.command(&program, port);
@@ -63,6 +76,19 @@ impl Postgres {
             port,
             place,
         })
+    }
+
+    /// A program of the installation that the servers here are of, such as `pgbench` or `psql`.
+    ///
+    /// # Errors
+    /// [`Error::MissingTool`] when it has none of that name.
+    pub fn program(name: &str) -> Result<PathBuf> {
+        let program = tools::postgres("postgres")?.with_file_name(name);
+        if program.is_file() {
+            Ok(program)
+        } else {
+            Err(Error::MissingTool(name.to_owned()))
+        }
     }
 
     /// The address of the database `postgres`, for its superuser.
@@ -77,16 +103,9 @@ impl Postgres {
     /// When there is one of that name already.
     pub async fn create_database(&self, name: &str) -> Result<String> {
         let mut createdb = tokio::process::Command::new(tools::postgres("createdb")?);
-        createdb.args([
-            "-h",
-            "127.0.0.1",
-            "-U",
-            "postgres",
-            "-p",
-            &self.port.to_string(),
-            name,
-        ]);
-        server::run(&mut createdb, INITDB_LIMIT).await?;
+        createdb.args(["-h", "127.0.0.1", "-U", "postgres"]);
+        createdb.args(["-p", &self.port.to_string(), name]);
+        server::run(&mut createdb, ASK_LIMIT).await?;
         Ok(self.url_of(name))
     }
 
@@ -96,9 +115,17 @@ impl Postgres {
         self.port
     }
 
-    /// Kills the server as a crash would (SIGKILL); [`Postgres::restart`] brings it back.
+    /// Kills the server as a crash would (SIGKILL to each of its processes); [`Postgres::restart`] brings it back.
     pub fn kill(&mut self) {
+        if !self.server.has_ended() {
+            kill_children(self.server.pid());
+        }
         self.server.kill();
+    }
+
+    /// Stops the server, dropping its connections, unless it is down already.
+    fn stop(&mut self) {
+        self.server.stop(Signal::INT);
     }
 
     /// Stops the server, dropping its connections, unless it is down already, and starts it on the same port.
@@ -106,10 +133,10 @@ impl Postgres {
     /// # Errors
     /// [`Error::NotReady`] with the end of the log.
     pub async fn restart(&mut self) -> Result<()> {
-        self.server.stop(Signal::INT);
+        self.stop();
         let (program, probe) = (tools::postgres("postgres")?, tools::postgres("pg_isready")?);
         let mut last = None;
-        // The processes of a killed server take a moment to see it; until then the new one refuses to start.
+        // The processes of a killed server take a moment to go; until then the new one refuses to start.
         for _ in 0..RESTART_TRIES {
             let command = self.place.command(&program, self.port);
             let server = Server::spawn("postgres", command, &self.place.log())?;
@@ -127,101 +154,36 @@ impl Postgres {
         Err(last.expect("at least one try"))
     }
 
+    /// Runs one statement in the database `postgres` and gives the bare value that it answers with.
+    async fn ask(&self, statement: &str) -> Result<String> {
+        let mut psql = tokio::process::Command::new(tools::postgres("psql")?);
+        psql.args(["-X", "-A", "-t", "-c", statement, &self.url()]);
+        let answer = server::run(&mut psql, ASK_LIMIT).await?;
+        Ok(answer.trim().to_owned())
+    }
+
     fn url_of(&self, database: &str) -> String {
         format!("postgres://postgres@127.0.0.1:{}/{database}", self.port)
     }
 }
 
-impl Place {
-    fn make(settings: &[&str]) -> Result<Self> {
-        let dir = server::temp_dir("postgres")?;
-        let user = if geteuid().is_root() {
-            Some(account("postgres")?)
-        } else {
-            None
-        };
-        if let Some((uid, gid)) = user {
-            chown(dir.path(), Some(uid), Some(gid)).map_err(Error::io(
-                "give the cluster's folder to the user `postgres`",
-            ))?;
+/// PostgreSQL gives each of its processes a group of its own, so the signal to the server's group leaves them behind.
+fn kill_children(server: u32) {
+    let Some(parent) = i32::try_from(server).ok().and_then(Pid::from_raw) else {
+        return;
+    };
+    // A stopped parent starts no others, and does not let the ids of dead ones be used again.
+    kill_process(parent, Signal::STOP).unwrap_or_default();
+    let children = fs::read_to_string(format!("/proc/{server}/task/{server}/children"));
+    // A kernel that keeps no such list leaves the processes to notice by themselves that the server is gone.
+    for child in children.unwrap_or_default().split_whitespace() {
+        if let Some(child) = child.parse().ok().and_then(Pid::from_raw) {
+            kill_process(child, Signal::KILL).unwrap_or_default();
         }
-        let settings = settings.iter().map(|&setting| setting.to_owned()).collect();
-        Ok(Self {
-            dir,
-            settings,
-            user,
-        })
-    }
-
-    async fn init(&self) -> Result<()> {
-        let mut initdb = Command::new(tools::postgres("initdb")?);
-        initdb.args([
-            "-A",
-            "trust",
-            "-U",
-            "postgres",
-            "-E",
-            "UTF8",
-            "--locale=C",
-            "--no-sync",
-        ]);
-        initdb.arg("-D").arg(self.data());
-        self.as_user(&mut initdb);
-        server::run(&mut initdb.into(), INITDB_LIMIT)
-            .await
-            .map(drop)
-    }
-
-    fn command(&self, program: &Path, port: u16) -> Command {
-        let mut command = server::command(program);
-        command
-            .arg("-D")
-            .arg(self.data())
-            .arg("-k")
-            .arg(self.dir.path());
-        command.args(["-h", "127.0.0.1", "-p", &port.to_string()]);
-        for setting in &self.settings {
-            command.args(["-c", setting]);
-        }
-        self.as_user(&mut command);
-        command
-    }
-
-    fn as_user(&self, command: &mut Command) {
-        // The caller's folder may be one that the user must not enter.
-        command.current_dir(self.dir.path());
-        if let Some((uid, gid)) = self.user {
-            command.uid(uid).gid(gid);
-        }
-    }
-
-    fn data(&self) -> PathBuf {
-        self.dir.path().join("data")
-    }
-
-    fn log(&self) -> PathBuf {
-        self.dir.path().join("log")
     }
 }
 
 fn is_ready(probe: &Path, port: u16) -> Ready {
     let arguments = ["-q", "-h", "127.0.0.1", "-p", &port.to_string()].map(str::to_owned);
     Ready::Command(probe.to_owned(), arguments.to_vec())
-}
-
-/// User and group id of a local account.
-fn account(name: &str) -> Result<(u32, u32)> {
-    let accounts = fs::read_to_string("/etc/passwd").map_err(Error::io("read the accounts"))?;
-    let found = accounts.lines().find_map(|line| {
-        let mut fields = line.split(':');
-        let is_it = fields.next() == Some(name);
-        let (uid, gid) = (fields.nth(1)?.parse().ok()?, fields.next()?.parse().ok()?);
-        is_it.then_some((uid, gid))
-    });
-    found.ok_or_else(|| {
-        Error::failed(
-            format!("find the user `{name}`"),
-            &"no such account; run `cargo xtask setup`",
-        )
-    })
 }

@@ -78,8 +78,8 @@ impl SimDisk {
         Self::holding(rng.below(u64::MAX), survived)
     }
 
-    /// How many operations were asked for so far: create, write, sync, rename, remove, and the same for folders, each
-    /// counted whether it succeeded or not. A lock counts when it creates its file.
+    /// How many operations were asked for so far: create, write, set the length, sync, rename, remove, and the same for
+    /// folders, each counted whether it succeeded or not. A lock counts when it creates its file.
     #[must_use]
     pub fn operations(&self) -> u64 {
         self.state().faults.operations()
@@ -111,6 +111,9 @@ impl SimDisk {
     }
 
     /// Writes that would make all files together longer than this fail with `StorageFull`, after a seeded part.
+    ///
+    /// Holes count by their length. Setting a length never fails for want of space, as it writes nothing; what it added
+    /// is missing for the writes after it.
     pub fn set_capacity(&self, bytes: u64) {
         self.state().capacity_bytes = bytes;
     }
@@ -177,6 +180,7 @@ impl Disk for SimDisk {
     fn open(&self, path: &Path, how: Open) -> io::Result<Box<dyn DiskFile>> {
         let (handle, writable) = match how {
             Open::Read => (self.look(|state| state.tree.open(path))?, false),
+            Open::ReadWrite => (self.look(|state| state.tree.open_file(path))?, true),
             Open::CreateNew | Open::CreatePrivate => {
                 let what = &format!("create `{}`", path.display());
                 (

@@ -32,6 +32,8 @@ const PACKAGES: &[Package] = &[
     Package::long("ceph-osd", Brings::Program("ceph-osd")),
     Package::long("ceph-mgr", Brings::Program("ceph-mgr")),
     Package::long("ceph-common", Brings::Program("ceph")),
+    // For benchmarks.
+    Package::long("beanstalkd", Brings::Program("beanstalkd")),
 ];
 
 impl Package {
@@ -127,12 +129,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bare_machine_needs_three_packages_and_nine_for_the_long_run() {
+    fn a_bare_machine_needs_three_packages_and_ten_for_the_long_run() {
         assert_eq!(
             missing(false, |_| false),
             ["postgresql", "chromium", "python3-venv"]
         );
-        assert_eq!(missing(true, |_| false).len(), 9);
+        assert_eq!(missing(true, |_| false).len(), 10);
     }
 
     #[test]

@@ -3,7 +3,10 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{Disk, Kind, Open};
+use super::{Disk, DiskFile, Kind, Open};
+
+/// How much of a new file is written at once.
+const FILL_BYTES: usize = 1 << 20;
 
 /// A sync failed: what it covered may be lost, and repeating it would not bring it back.
 #[derive(Debug, thiserror::Error)]
@@ -74,6 +77,38 @@ fn temp_path(path: &Path) -> io::Result<PathBuf> {
     temp.push(name);
     temp.push(".tmp");
     Ok(path.with_file_name(temp))
+}
+
+/// Creates a file of `bytes` zeros that only its owner may read, durable with its name, and open for writing.
+///
+/// The zeros are written: blocks that are only reserved would change the file system's own records when first written,
+/// and every [`DiskFile::sync_data`] would pay for that. A power cut midway may leave a file of any length up to `bytes`.
+///
+/// # Errors
+/// `AlreadyExists` when something is at `path`, or as the operating system says; then the file is removed again if that
+/// is possible, and the first error returned.
+pub fn preallocate(disk: &dyn Disk, path: &Path, bytes: u64) -> io::Result<Box<dyn DiskFile>> {
+    let file = disk.open(path, Open::CreatePrivate)?;
+    let filled = fill_with_zeros(&*file, bytes).and_then(|()| sync_dir(disk, parent_of(path)));
+    if let Err(error) = filled {
+        // The error that counts is the first one.
+        drop(disk.remove_file(path));
+        return Err(error);
+    }
+    Ok(file)
+}
+
+fn fill_with_zeros(file: &dyn DiskFile, bytes: u64) -> io::Result<()> {
+    let chunk_bytes = usize::try_from(bytes).map_or(FILL_BYTES, |bytes| bytes.min(FILL_BYTES));
+    let zeros = vec![0; chunk_bytes];
+    let mut offset = 0;
+    while offset < bytes {
+        let left = usize::try_from(bytes - offset).unwrap_or(usize::MAX);
+        let chunk = &zeros[..left.min(zeros.len())];
+        file.write_all_at(offset, chunk)?;
+        offset += chunk.len() as u64;
+    }
+    file.sync()
 }
 
 /// Creates a folder and its missing parents and makes the whole path durable, also what was there before: whoever made
@@ -155,6 +190,31 @@ mod tests {
             create_dir_all(&RealDisk, &path).unwrap_err().kind(),
             io::ErrorKind::NotADirectory
         );
+    }
+
+    #[test]
+    fn a_preallocated_file_is_new_private_and_zero() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("segment");
+        let bytes = 2 * FILL_BYTES as u64 + 512;
+        let file = preallocate(&RealDisk, &path, bytes).unwrap();
+        file.write_all_at(512, &[7; 512]).unwrap();
+        file.sync_data().unwrap();
+        let mut expected = vec![0; 2 * FILL_BYTES + 512];
+        expected[512..1024].fill(7);
+        assert!(read(&RealDisk, &path, bytes).unwrap() == expected);
+        let mode = std::os::unix::fs::MetadataExt::mode(&path.metadata().unwrap());
+        assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[test]
+    fn preallocating_leaves_what_is_there_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("segment");
+        write_durably(&RealDisk, &path, b"mine").unwrap();
+        let error = preallocate(&RealDisk, &path, 10).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(read(&RealDisk, &path, 10).unwrap(), b"mine");
     }
 
     #[test]

@@ -9,6 +9,9 @@ use std::path::Path;
 use jiff::Timestamp;
 use rustix::fs::{CWD, FlockOperation, OFlags, RenameFlags, flock, renameat_with};
 
+#[cfg(test)]
+mod tests;
+
 use super::{DirEntry, Disk, DiskDir, DiskFile, DiskLock, Kind, Metadata, Open, Wait};
 
 /// The file system of the machine.
@@ -25,6 +28,9 @@ impl Disk for RealDisk {
         options.read(true).custom_flags(no_follow());
         match how {
             Open::Read => {}
+            Open::ReadWrite => {
+                options.write(true);
+            }
             Open::CreateNew => {
                 options.write(true).create_new(true);
             }
@@ -138,8 +144,16 @@ impl DiskFile for RealFile {
         self.0.write_all_at(data, offset)
     }
 
+    fn set_len(&self, bytes: u64) -> io::Result<()> {
+        self.0.set_len(bytes)
+    }
+
     fn sync(&self) -> io::Result<()> {
         self.0.sync_all()
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.0.sync_data()
     }
 }
 

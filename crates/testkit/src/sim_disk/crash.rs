@@ -1,10 +1,12 @@
 //! What a power cut leaves: the only place where chance decides about content and names.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Range;
+use std::sync::Arc;
 
 use cannery_runtime::Rng;
 
-use super::inode::{Body, File, Folder, Names, Node, NodeId, Write, apply, put};
+use super::inode::{Body, Edit, File, Folder, Names, Node, NodeId, apply, put};
 use super::tree::{ROOT, Tree};
 
 /// What a disk writes whole or not at all.
@@ -51,53 +53,90 @@ impl Tree {
 }
 
 impl File {
-    fn on_disk(content: Vec<u8>) -> Self {
+    fn on_disk(content: Arc<Vec<u8>>) -> Self {
         Self {
-            durable: content.clone(),
+            durable: Arc::clone(&content),
             content,
             pending: Vec::new(),
         }
     }
 
-    /// The durable content with a part of the sectors written since, at some length the file had since.
-    fn survivor(&self, rng: &Rng) -> Vec<u8> {
+    /// The durable content with a part of the sectors changed since, at some length the file had since.
+    ///
+    /// A sector goes to the disk as the cache has it at that moment, so it is found as it was after some edit, whole. A
+    /// sector that no edit touched is found as it was synced, unless the file was cut before it.
+    fn survivor(&self, rng: &Rng) -> Arc<Vec<u8>> {
+        if self.pending.is_empty() {
+            return Arc::clone(&self.durable);
+        }
+        let lasting = self.lasting_edits(rng);
         let kept = Kept::draw(rng);
-        let mut content = self.durable.clone();
-        for write in &self.pending {
-            for (offset, sector) in kept
-                .whole(rng)
-                .then(|| sectors(write))
-                .into_iter()
-                .flatten()
-            {
-                if kept.sector(rng) {
-                    put(&mut content, offset, sector);
+        let mut cached = self.durable.to_vec();
+        let mut disk = cached.clone();
+        for (n, edit) in self.pending.iter().enumerate() {
+            edit.apply(&mut cached);
+            if kept.whole(rng) {
+                for sector in edit.sectors().filter(|_| kept.sector(rng)) {
+                    write_back(&mut disk, &cached, sector);
                 }
             }
+            if let Edit::SetLen(len) = edit
+                && n < lasting
+            {
+                // What was behind a cut never comes back, however long the file becomes.
+                disk.truncate(*len);
+            }
         }
-        content.resize(self.surviving_len(rng), 0);
-        content
+        disk.resize(self.len_after(lasting), 0);
+        Arc::new(disk)
     }
 
-    /// The length is metadata: it reaches the disk on its own, before or after the data.
-    fn surviving_len(&self, rng: &Rng) -> usize {
-        let writes = match rng.below(3) {
+    /// How many edits the surviving length knows of. It is metadata: it reaches the disk in order, but on its own, before
+    /// or after the data.
+    fn lasting_edits(&self, rng: &Rng) -> usize {
+        match rng.below(3) {
             0 => 0,
             1 => self.pending.len(),
             _ => below(rng, self.pending.len() + 1),
-        };
-        let ends = self.pending[..writes].iter().map(Write::end);
-        ends.fold(self.durable.len(), usize::max)
+        }
+    }
+
+    fn len_after(&self, edits: usize) -> usize {
+        let edits = self.pending[..edits].iter();
+        edits.fold(self.durable.len(), |len, edit| edit.len_after(len))
     }
 }
 
-/// How much of the pending writes of one file is kept. The extremes are drawn on purpose: among many writes, fair coins
+impl Edit {
+    /// The numbers of the sectors that differ in the cache afterwards. A cut clears the rest of its last sector there,
+    /// and that may reach the disk before the new length does.
+    fn sectors(&self) -> Range<usize> {
+        match self {
+            Self::Write { offset, data } => {
+                offset / SECTOR_BYTES..(offset + data.len()).div_ceil(SECTOR_BYTES)
+            }
+            Self::SetLen(len) => len / SECTOR_BYTES..len.div_ceil(SECTOR_BYTES),
+        }
+    }
+}
+
+/// Copies one sector from the cache to the disk; behind the end of the file the cache is zero.
+fn write_back(disk: &mut Vec<u8>, cached: &[u8], sector: usize) {
+    let start = sector * SECTOR_BYTES;
+    let end = start + SECTOR_BYTES;
+    let cached_end = end.min(cached.len());
+    put(disk, start, &cached[start..cached_end]);
+    let disk_end = end.min(disk.len());
+    disk[cached_end..disk_end].fill(0);
+}
+
+/// How much of the pending edits of one file is kept. The extremes are drawn on purpose: among many edits, fair coins
 /// alone would never keep or lose everything.
 #[derive(Clone, Copy)]
 enum Kept {
     All,
     Nothing,
-    SomeWrites,
+    SomeEdits,
     SomeSectors,
 }
 
@@ -106,37 +145,26 @@ impl Kept {
         match rng.below(4) {
             0 => Self::All,
             1 => Self::Nothing,
-            2 => Self::SomeWrites,
+            2 => Self::SomeEdits,
             _ => Self::SomeSectors,
         }
     }
 
-    /// Whether anything of one write is kept.
+    /// Whether anything of one edit is kept.
     fn whole(self, rng: &Rng) -> bool {
         match self {
             Self::All | Self::SomeSectors => true,
             Self::Nothing => false,
-            Self::SomeWrites => rng.chance(0.5),
+            Self::SomeEdits => rng.chance(0.5),
         }
     }
 
     fn sector(self, rng: &Rng) -> bool {
         match self {
-            Self::All | Self::Nothing | Self::SomeWrites => true,
+            Self::All | Self::Nothing | Self::SomeEdits => true,
             Self::SomeSectors => rng.chance(0.5),
         }
     }
-}
-
-/// The parts of a write by the sector of the file they fall into.
-fn sectors(write: &Write) -> impl Iterator<Item = (usize, &[u8])> {
-    let mut offset = write.offset;
-    std::iter::from_fn(move || {
-        let end = write.end().min((offset / SECTOR_BYTES + 1) * SECTOR_BYTES);
-        let part = &write.data[offset - write.offset..end - write.offset];
-        let at = std::mem::replace(&mut offset, end);
-        (!part.is_empty()).then_some((at, part))
-    })
 }
 
 impl Folder {

@@ -41,41 +41,63 @@ pub(super) enum Body {
     Folder(Folder),
 }
 
+/// The two contents are shared until one of them changes: what is equal costs nothing, also over a crash.
 #[derive(Debug, Default)]
 pub(super) struct File {
-    pub(super) content: Vec<u8>,
-    pub(super) durable: Vec<u8>,
-    /// What was written since the last sync, oldest first.
-    pub(super) pending: Vec<Write>,
+    pub(super) content: Arc<Vec<u8>>,
+    pub(super) durable: Arc<Vec<u8>>,
+    /// What was changed since the last sync, oldest first.
+    pub(super) pending: Vec<Edit>,
 }
 
 #[derive(Debug)]
-pub(super) struct Write {
-    pub(super) offset: usize,
-    pub(super) data: Vec<u8>,
+pub(super) enum Edit {
+    Write { offset: usize, data: Vec<u8> },
+    SetLen(usize),
 }
 
-impl Write {
-    pub(super) fn end(&self) -> usize {
-        self.offset + self.data.len()
+impl Edit {
+    pub(super) fn apply(&self, content: &mut Vec<u8>) {
+        match self {
+            Self::Write { offset, data } => put(content, *offset, data),
+            Self::SetLen(len) => content.resize(*len, 0),
+        }
+    }
+
+    /// How long a file of `len` bytes is afterwards.
+    pub(super) fn len_after(&self, len: usize) -> usize {
+        match self {
+            Self::Write { offset, data } => len.max(offset + data.len()),
+            Self::SetLen(new) => *new,
+        }
     }
 }
 
 impl File {
     pub(super) fn write(&mut self, offset: usize, data: &[u8]) {
         if !data.is_empty() {
-            put(&mut self.content, offset, data);
-            self.pending.push(Write {
+            put(Arc::make_mut(&mut self.content), offset, data);
+            self.pending.push(Edit::Write {
                 offset,
                 data: data.to_vec(),
             });
         }
     }
 
-    /// Replays the pending writes instead of copying the content: what an earlier failed sync lost stays lost.
+    pub(super) fn set_len(&mut self, len: usize) {
+        let edit = Edit::SetLen(len);
+        edit.apply(Arc::make_mut(&mut self.content));
+        self.pending.push(edit);
+    }
+
+    /// Repeats the pending edits instead of copying the content: what an earlier failed sync lost stays lost, and a
+    /// small write into a large file is a small sync.
     pub(super) fn sync(&mut self) {
-        for write in mem::take(&mut self.pending) {
-            put(&mut self.durable, write.offset, &write.data);
+        if !self.pending.is_empty() {
+            let durable = Arc::make_mut(&mut self.durable);
+            for edit in mem::take(&mut self.pending) {
+                edit.apply(durable);
+            }
         }
     }
 }

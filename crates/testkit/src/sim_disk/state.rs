@@ -61,6 +61,18 @@ impl State {
         Err(Errno::NOSPC.into())
     }
 
+    /// Cuts a file, or makes it longer by a hole, which needs no space.
+    pub(super) fn set_len(&mut self, node: NodeId, bytes: u64) -> io::Result<()> {
+        // The real disk cannot even ask for more.
+        i64::try_from(bytes).map_err(|_| Errno::INVAL)?;
+        let len = usize::try_from(bytes).ok();
+        let len = len
+            .filter(|len| *len <= FILE_BYTES_MAX)
+            .ok_or(Errno::FBIG)?;
+        self.tree.set_len(node, len);
+        Ok(())
+    }
+
     /// How long a file of `len` bytes may become; what it has already, it keeps.
     fn end_max(&self, len: u64) -> u64 {
         match self.capacity_bytes {

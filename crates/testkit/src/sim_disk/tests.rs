@@ -10,6 +10,7 @@ use super::SimDisk;
 mod crashes;
 mod durable_code;
 mod faults;
+mod in_place;
 mod like_linux;
 mod locks;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
-use super::inode::{Body, Change, Folder, Names, Node, NodeId};
+use super::inode::{Body, Change, File, Folder, Names, Node, NodeId};
 
 pub(super) const ROOT: NodeId = 0;
 /// Below this many nodes it is not worth looking for dead ones.
@@ -101,14 +101,27 @@ impl Tree {
         }
     }
 
-    /// Changes a file; a folder is never open for writing.
     pub(super) fn write(&mut self, id: NodeId, offset: usize, data: &[u8]) {
+        if let Some(file) = self.file_to_change(id) {
+            file.write(offset, data);
+        }
+    }
+
+    pub(super) fn set_len(&mut self, id: NodeId, len: usize) {
+        if let Some(file) = self.file_to_change(id) {
+            file.set_len(len);
+        }
+    }
+
+    /// A file that changes now; a folder is never open for writing.
+    fn file_to_change(&mut self, id: NodeId) -> Option<&mut File> {
         self.tick += 1;
         let tick = self.tick;
         let node = self.node_mut(id);
         node.modified = tick;
-        if let Body::File(file) = &mut node.body {
-            file.write(offset, data);
+        match &mut node.body {
+            Body::File(file) => Some(file),
+            Body::Folder(_) => None,
         }
     }
 

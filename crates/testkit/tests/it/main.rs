@@ -6,7 +6,9 @@
     reason = "a test says what is wrong by failing"
 )]
 
+mod beanstalkd;
 mod browser;
 mod long_stores;
 mod postgres;
+mod postgres_cluster;
 mod stores;

@@ -2,7 +2,7 @@ use cannery_testkit::postgres::Postgres;
 use cannery_testkit::tools;
 use tokio::process::Command;
 
-async fn sql(url: &str, statement: &str) -> Result<String, String> {
+pub(crate) async fn sql(url: &str, statement: &str) -> Result<String, String> {
     let psql = tools::postgres("psql").unwrap();
     let output = Command::new(psql)
         .args(["-X", "-A", "-t", "-c", statement, url])
@@ -40,7 +40,7 @@ async fn a_cluster_survives_restarts_and_crashes_and_leaves_nothing() {
 
 #[tokio::test]
 async fn settings_are_passed_on() {
-    let postgres = Postgres::start_with(&["fsync=on", "max_connections=17"])
+    let postgres = Postgres::start_with(&[("fsync", "on"), ("max_connections", "17")])
         .await
         .unwrap();
     assert_eq!(sql(&postgres.url(), "show fsync").await.unwrap(), "on");
@@ -48,4 +48,31 @@ async fn settings_are_passed_on() {
         sql(&postgres.url(), "show max_connections").await.unwrap(),
         "17"
     );
+}
+
+#[tokio::test]
+async fn a_durable_one_lies_where_it_is_told_and_syncs() {
+    let parent = tempfile::tempdir().unwrap();
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(parent.path(), open).unwrap();
+    let postgres = Postgres::durable(parent.path(), &[("max_connections", "17")])
+        .await
+        .unwrap();
+    let url = postgres.url();
+    let folder = sql(&url, "show data_directory").await.unwrap();
+    let parent = parent.path().canonicalize().unwrap();
+    assert!(std::path::Path::new(&folder).starts_with(parent));
+    for setting in ["fsync", "synchronous_commit", "full_page_writes"] {
+        assert_eq!(sql(&url, &format!("show {setting}")).await.unwrap(), "on");
+    }
+    assert_eq!(sql(&url, "show max_connections").await.unwrap(), "17");
+
+    let pgbench = Postgres::program("pgbench").unwrap();
+    let output = Command::new(pgbench)
+        .args(["-i", "-q", "-s", "1", &url])
+        .output()
+        .await
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    Postgres::program("no-such-program").unwrap_err();
 }

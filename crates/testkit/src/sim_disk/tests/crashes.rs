@@ -250,7 +250,10 @@ fn the_disk_that_lost_power_only_returns_errors() {
     assert!(file.len().is_err());
     assert!(file.read_at(0, &mut [0]).is_err());
     assert!(file.write_all_at(0, b"x").is_err());
+    assert!(file.set_len(1).is_err());
     assert!(file.sync().is_err());
+    assert!(file.sync_data().is_err());
+    assert!(disk.open(Path::new("file"), Open::ReadWrite).is_err());
     assert!(disk.read_dir(Path::new(".")).is_err());
     assert!(disk.metadata(Path::new(".")).is_err());
     assert!(disk.create_dir(Path::new("x")).is_err());

@@ -1,5 +1,7 @@
 //! The durable writers of the runtime under power cuts at every step, and wrong ones that must be caught.
 
+use cannery_runtime::disk::{is_sync_failure, preallocate};
+
 use super::*;
 
 const OLD: [u8; 1500] = [1; 1500];
@@ -138,6 +140,61 @@ fn a_write_repeated_after_a_failed_step_is_durable() {
             );
         }
     }
+}
+
+/// More than two chunks of zeros, and not a whole number of them.
+const SEGMENT_BYTES: u64 = (2 << 20) + 512;
+
+#[test]
+fn a_preallocated_file_is_written_whole_and_survives() {
+    let disk = disk_with_folders();
+    let before = disk.operations();
+    let file = preallocate(&disk, Path::new("a/segment"), SEGMENT_BYTES).unwrap();
+    let steps = [
+        "create `a/segment`",
+        "write `a/segment` 1048576 bytes at 0",
+        "write `a/segment` 1048576 bytes at 1048576",
+        "write `a/segment` 512 bytes at 2097152",
+        "sync `a/segment`",
+        "sync folder `a`",
+    ];
+    let log = (before + 1..).zip(steps);
+    let log: Vec<String> = log.map(|(n, step)| format!("{n} {step}")).collect();
+    assert_eq!(disk.log()[usize::try_from(before).unwrap()..], log);
+    file.write_all_at(512, &[7; 512]).unwrap();
+    file.sync_data().unwrap();
+    let found = read(&disk.crash(), Path::new("a/segment"), SEGMENT_BYTES).unwrap();
+    assert_eq!(found.len() as u64, SEGMENT_BYTES);
+    assert_eq!(found.iter().filter(|byte| **byte != 0).count(), 512);
+}
+
+#[test]
+fn a_file_that_cannot_be_preallocated_is_removed() {
+    for n in 2..=6 {
+        let disk = disk_with_folders();
+        disk.fail_at(disk.operations() + n, 5);
+        let error = preallocate(&disk, Path::new("a/segment"), SEGMENT_BYTES).unwrap_err();
+        assert!(!exists(&disk, "a/segment"), "step {n}");
+        let of_folder = n == 6;
+        assert_eq!(is_sync_failure(&error), of_folder, "step {n}: {error}");
+        assert!(of_folder || error.raw_os_error() == Some(5), "step {n}");
+        preallocate(&disk, Path::new("a/segment"), 512).unwrap();
+    }
+}
+
+#[test]
+fn the_first_error_of_preallocating_is_returned() {
+    let disk = disk_with_folders();
+    let n = disk.operations();
+    disk.fail_at(n + 2, 5);
+    disk.fail_at(n + 3, 13);
+    let error = preallocate(&disk, Path::new("a/segment"), 512).unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(5));
+    assert!(exists(&disk, "a/segment"), "it could not be removed");
+    disk.set_capacity(100);
+    let error = preallocate(&disk, Path::new("a/other"), 512).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+    assert!(!exists(&disk, "a/other"));
 }
 
 #[test]

@@ -45,10 +45,12 @@ fn an_operation_fails_after_its_effect() {
 #[test]
 fn every_kind_of_operation_can_fail() {
     type Step = fn(&SimDisk, &dyn DiskFile) -> io::Result<()>;
-    let steps: [Step; 9] = [
+    let steps: [Step; 11] = [
         |disk, _| disk.open(Path::new("created"), Open::CreateNew).map(drop),
         |_, file| file.write_all_at(0, b"x"),
+        |_, file| file.set_len(2),
         |_, file| file.sync(),
+        |_, file| file.sync_data(),
         |disk, _| disk.rename(Path::new("a/file"), Path::new("b/file")),
         |disk, _| disk.rename_new(Path::new("a/file"), Path::new("b/file")),
         |disk, _| disk.remove_file(Path::new("a/file")),
@@ -158,6 +160,19 @@ fn a_full_disk_takes_a_part_of_a_write() {
         two.write_all_at(0, &[2; 50]).unwrap();
     }
     assert_eq!((parts.first(), parts.last()), (Some(&0), Some(&40)));
+}
+
+#[test]
+fn a_longer_file_needs_no_space_and_leaves_none_for_others() {
+    let disk = SimDisk::new(0);
+    disk.set_capacity(100);
+    let one = create(&disk, "one", &[1; 60]);
+    let two = create(&disk, "two", b"");
+    two.set_len(200).unwrap();
+    let error = one.write_all_at(60, &[1]).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+    two.set_len(0).unwrap();
+    one.write_all_at(60, &[1]).unwrap();
 }
 
 #[test]
