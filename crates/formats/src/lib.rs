@@ -4,6 +4,7 @@
 #![deny(missing_docs)]
 
 pub mod digest;
+pub mod journal_segment;
 pub mod key;
 pub mod lake_manifest;
 pub mod large_object;
