@@ -11,14 +11,18 @@ its numbers go to `bench/<name>.jsonl` in cargo's output folder, one JSON object
 
 Usage: cargo xtask bench [OPTIONS] [NAME]...
 
-Names: lake (default: all)
+Names: journal, lake (default: all). `journal` needs what `cargo xtask setup --long` brings.
 
 Options:
   --quick   small counts: shows that the benchmark works, not how fast anything is
 
+CANNERY_BENCH_ONLY=<part>,... measures parts of `journal` only: embedded, postgres, sqlite, beanstalkd, pgbench (the sides of
+its comparisons), wake, space, held.
+
 Examples:
   cargo xtask bench
   cargo xtask bench --quick lake
+  CANNERY_BENCH_ONLY=embedded,sqlite cargo xtask bench journal
 ";
 
 /// A bench target with its own `main`, which prints its table and lines of JSON.
@@ -27,10 +31,16 @@ struct Bench {
     package: &'static str,
 }
 
-const BENCHES: &[Bench] = &[Bench {
-    name: "lake",
-    package: "cannery-lake",
-}];
+const BENCHES: &[Bench] = &[
+    Bench {
+        name: "journal",
+        package: "cannery-journal",
+    },
+    Bench {
+        name: "lake",
+        package: "cannery-lake",
+    },
+];
 
 pub(crate) fn run(mut args: Args) -> Result<()> {
     if args.help() {
@@ -153,7 +163,10 @@ mod tests {
         let Err(error) = chosen(&["lke".to_owned()]) else {
             panic!("`lke` is no benchmark");
         };
-        assert_eq!(error.to_string(), "no benchmark `lke`; there are: lake");
+        assert_eq!(
+            error.to_string(),
+            "no benchmark `lke`; there are: journal, lake"
+        );
         assert_eq!(chosen(&[]).ok().map(|all| all.len()), Some(BENCHES.len()));
     }
 }

@@ -7,11 +7,18 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::config::units::Bytes;
 
+pub(crate) mod journal;
+pub(crate) mod words;
+
+use journal::JournalCommand;
+
 const EXAMPLES: &str = "Examples:
   cannery up                         run everything on this machine
   cannery doctor                     check configuration, lake, disk and limits
   cannery lake put a/b.json b.json   store an object
   cannery lake ls                    see what is stored
+  cannery journal add default        add work, one JSON object a line
+  cannery journal work default --exec ./handle.sh
 
 Exit codes:
   0 ok, 1 error, 2 usage or configuration, 3 partial, 10 absent, 11 locked,
@@ -71,6 +78,9 @@ pub(crate) enum Command {
     /// Look into the lake, and put objects in and out by hand
     #[command(subcommand)]
     Lake(LakeCommand),
+    /// Keep a list of work: add entries, claim them, work on them
+    #[command(subcommand)]
+    Journal(JournalCommand),
     /// Check that this machine and its lake are fit for use
     #[command(
         after_help = "Example:\n  cannery doctor --config-file cannery.yml\n\nExit code 20 when something must be mended; warnings alone are 0."

@@ -2,8 +2,10 @@
 
 pub(crate) mod config;
 pub(crate) mod doctor;
+pub(crate) mod journal;
 pub(crate) mod lake;
 pub(crate) mod manual;
+mod signals;
 pub(crate) mod up;
 
 use cannery_lake::{LakeMetrics, RetryPolicy};
@@ -25,6 +27,8 @@ pub(crate) struct Context {
     pub(crate) loader: Loader,
     /// What the stores may know of the environment.
     pub(crate) variables: Vec<(String, String)>,
+    /// Where programs are looked for.
+    pub(crate) program_folders: String,
     /// The arguments that lead another command to the same place.
     pub(crate) same_place: String,
 }
@@ -32,6 +36,11 @@ pub(crate) struct Context {
 impl Context {
     pub(crate) fn new(global: &Global, clock: Clock, variables: Vec<(String, String)>) -> Self {
         let environment = Environment::all(variables.clone());
+        let program_folders = variables
+            .iter()
+            .find(|(name, _)| name == "PATH")
+            .map(|(_, folders)| folders.clone())
+            .unwrap_or_default();
         let (source, environment, variables) = match (&global.config_url, &global.config_file) {
             (Some(url), _) => {
                 // Its author chooses where requests go, so they carry only what was allowed.
@@ -60,6 +69,7 @@ impl Context {
                 allow_http: global.config_insecure,
             },
             variables,
+            program_folders,
             same_place: same_place(global),
         }
     }

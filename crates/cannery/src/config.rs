@@ -1,5 +1,6 @@
 //! The configuration: read from a file or a URL, checked once, and from then on only values that make sense.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -9,6 +10,7 @@ use cannery_runtime::secret::redact;
 use serde::Serialize;
 
 pub(crate) mod environment;
+pub(crate) mod journal;
 mod node;
 mod raw;
 pub(crate) mod source;
@@ -18,6 +20,7 @@ mod typed;
 pub(crate) mod units;
 
 use environment::Environment;
+use journal::JournalSettings;
 use node::{DEFAULT_NODE, check_node};
 use raw::{RawConfig, RawServe, RawStorage};
 pub(crate) use storage::Storage;
@@ -34,6 +37,7 @@ pub(crate) struct Config {
     pub(crate) workspace: PathBuf,
     pub(crate) node: String,
     pub(crate) object_storage: Vec<Storage>,
+    pub(crate) journals: BTreeMap<String, JournalSettings>,
     pub(crate) serve: Serve,
     pub(crate) flush_timeout: Span,
 }
@@ -153,6 +157,7 @@ impl Config {
         refuse_twins(&object_storage)?;
         Ok(Self {
             node: check_node(raw.node.as_deref().unwrap_or(DEFAULT_NODE), origin)?,
+            journals: journal::check(raw.journals)?,
             serve: Serve::check(&raw.serve)?,
             flush_timeout: raw.flush_timeout.unwrap_or(DEFAULT_FLUSH_TIMEOUT),
             object_storage,
@@ -171,6 +176,7 @@ impl Config {
             ("workspace", self.workspace != new.workspace),
             ("node", self.node != new.node),
             ("object_storage", self.object_storage != new.object_storage),
+            ("journals", self.journals != new.journals),
             ("serve", self.serve != new.serve),
         ]
         .into_iter()

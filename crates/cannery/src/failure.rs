@@ -1,5 +1,6 @@
 //! Why a command ends without success: what was being done, what to do next, and the exit code.
 
+use cannery_journal::{Error as JournalError, ErrorKind as JournalErrorKind};
 use cannery_lake::{Error as LakeError, ErrorKind};
 use cannery_runtime::workspace::WorkspaceError;
 
@@ -86,6 +87,24 @@ impl From<LakeError> for Failure {
             error.to_string(),
             error.next_step(),
         )
+    }
+}
+
+impl From<JournalError> for Failure {
+    fn from(error: JournalError) -> Self {
+        let code = match error.kind {
+            JournalErrorKind::Invalid => ExitCode::Usage,
+            JournalErrorKind::Unknown => ExitCode::Absent,
+            JournalErrorKind::Locked => ExitCode::Locked,
+            JournalErrorKind::Denied => ExitCode::Auth,
+            JournalErrorKind::Full => ExitCode::Full,
+            JournalErrorKind::LeaseLost
+            | JournalErrorKind::Unavailable
+            | JournalErrorKind::Corrupt
+            | JournalErrorKind::Closed => ExitCode::Error,
+        };
+        let next = error.next_step();
+        Self::new(code, error.kind.name(), error.message, next)
     }
 }
 

@@ -21,6 +21,7 @@ pub(crate) fn start(verbosity: u8, json: bool) {
     } else {
         let crates = [
             "cannery",
+            "cannery_journal",
             "cannery_lake",
             "cannery_runtime",
             "cannery_serve",

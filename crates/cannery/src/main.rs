@@ -4,6 +4,7 @@ mod cli;
 mod commands;
 mod config;
 mod failure;
+mod journals;
 mod lakes;
 mod logging;
 mod output;
@@ -81,6 +82,7 @@ async fn run(cli: &Cli, context: &Context) -> Result<ExitCode, Failure> {
         Command::Up(args) => commands::up::run(args, context).await,
         Command::Config(command) => commands::config::run(command, context).await,
         Command::Lake(command) => commands::lake::run(command, context).await,
+        Command::Journal(command) => commands::journal::run(command, context).await,
         Command::Doctor(args) => commands::doctor::run(args, context).await,
         Command::Completions { shell } => Ok(commands::manual::completions(*shell, context)),
         Command::Man { dir } => commands::manual::man(dir.as_deref(), context),

@@ -25,11 +25,25 @@ impl Output {
         }
     }
 
-    /// Prints a value for a program.
+    /// Prints a value for a program, on one line. What would harm a terminal is escaped as JSON has it, so that the program
+    /// reads what was there.
     pub(crate) fn json(self, value: &impl Serialize) {
         let text = serde_json::to_string(value).expect("what is printed is plain data");
-        write_out(printable(&redact(&text)).as_bytes());
+        write_out(escaped(&redact(&text)).as_bytes());
         write_out(b"\n");
+    }
+
+    /// The same as [`Output::line`] on standard error, for what is not the result.
+    pub(crate) fn aside(self, text: impl AsRef<str>, value: &impl Serialize) {
+        let text = if self.json {
+            escaped(&redact(
+                &serde_json::to_string(value).expect("what is printed is plain data"),
+            ))
+        } else {
+            printable(&redact(text.as_ref()))
+        };
+        // Nobody is left to tell when standard error is closed.
+        writeln!(io::stderr(), "{text}").ok();
     }
 
     /// Prints text that is the result itself, such as a schema, as it is.
@@ -119,13 +133,29 @@ fn unwritable(error: &io::Error) -> Failure {
 
 /// Names come from anywhere: a control character in one must not reach the terminal, nor turn the text around.
 pub(crate) fn printable(text: &str) -> String {
-    let harmful = |c: char| {
-        (c.is_control() && c != '\n' && c != '\t')
-            || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
     text.chars()
-        .map(|c| if harmful(c) { '\u{fffd}' } else { c })
+        .map(|c| if is_harmful(c) { '\u{fffd}' } else { c })
         .collect()
+}
+
+fn is_harmful(c: char) -> bool {
+    (c.is_control() && c != '\n' && c != '\t')
+        || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// JSON with its harmful characters escaped; all of them stand in texts, since none is white space of JSON but the carriage
+/// return, which nobody here writes.
+fn escaped(json: &str) -> String {
+    let escape = |c: char| format!("\\u{:04x}", u32::from(c));
+    json.chars()
+        .fold(String::with_capacity(json.len()), |mut text, c| {
+            if is_harmful(c) {
+                text += &escape(c);
+            } else {
+                text.push(c);
+            }
+            text
+        })
 }
 
 #[cfg(test)]
@@ -138,5 +168,13 @@ mod tests {
             printable("a\u{1b}[31mb\u{202e}c\td"),
             "a\u{fffd}[31mb\u{fffd}c\td"
         );
+    }
+
+    #[test]
+    fn a_program_reads_what_was_there() {
+        let text = "a\u{1b}[31m\u{202e}\u{9b}\u{7f}b\n";
+        let json = escaped(&serde_json::to_string(text).unwrap());
+        assert!(!json.chars().any(is_harmful), "{json}");
+        assert_eq!(serde_json::from_str::<String>(&json).unwrap(), text);
     }
 }

@@ -2,8 +2,9 @@
 
 use maud::{Markup, html};
 
-use crate::page::prose;
-use crate::section::{Card, State};
+use crate::content::span;
+use crate::page::{dot, prose};
+use crate::section::Card;
 use crate::shell::NextStep;
 use crate::sparkline;
 use crate::status::{Process, Status, Summary};
@@ -73,10 +74,6 @@ fn card_block(card: &Card) -> Markup {
     }
 }
 
-fn dot(state: State) -> Markup {
-    html! { span.dot.(state.class()) { span.sr { (state.words()) ": " } } }
-}
-
 fn next_steps(steps: &[NextStep]) -> Markup {
     html! {
         section.block {
@@ -116,37 +113,4 @@ fn process(process: &Process<'_>) -> Markup {
 
 fn fact(key: &str, value: &str) -> Markup {
     html! { div { dt { (key) } dd { (value) } } }
-}
-
-/// A time span in its two largest units.
-fn span(seconds: u64) -> String {
-    let (minutes, hours, days) = (seconds / 60, seconds / 3_600, seconds / 86_400);
-    match seconds {
-        0..60 => format!("{seconds} s"),
-        60..3_600 => format!("{minutes} min"),
-        3_600..86_400 => format!("{hours} h {} min", minutes % 60),
-        86_400.. => format!("{days} d {} h", hours % 24),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::span;
-
-    #[test]
-    fn a_span_is_told_in_its_two_largest_units() {
-        let spans = [0, 59, 60, 3_599, 3_600, 7_499, 86_399, 86_400, 900_000].map(span);
-        let expected = [
-            "0 s",
-            "59 s",
-            "1 min",
-            "59 min",
-            "1 h 0 min",
-            "2 h 4 min",
-            "23 h 59 min",
-            "1 d 0 h",
-            "10 d 10 h",
-        ];
-        assert_eq!(spans, expected);
-    }
 }

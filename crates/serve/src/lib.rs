@@ -12,10 +12,12 @@
 //! | `guard.rs`, `guard/` | what every request must pass and every answer carries |
 //! | `routes.rs` | which address shows what |
 //! | `section.rs`, `sparkline.rs` | what a part of the product hands in |
+//! | `content.rs`, `content/` | what its own page is made of |
 //! | `status.rs`, `home.rs`, `page.rs` | gathering, home page, layout |
 //! | `health.rs`, `metrics.rs`, `asset.rs` | `/healthz` and `/readyz`, `/metrics`, `/assets` |
 
 mod asset;
+mod content;
 mod guard;
 mod health;
 mod home;
@@ -30,8 +32,10 @@ mod stall;
 mod status;
 mod timer;
 
+pub use content::{Bars, Cell, Content, Curve, Facts, Figures, Hint, Panel, Table, clean, span};
 pub use guard::Verbatim;
 pub use health::{Check, Readiness};
+pub use maud::Markup;
 pub use section::{Card, Section, State};
 pub use server::{Audience, ListenError};
 pub use shell::{Identity, NextStep, Shell, ShellBuilder};

@@ -7,6 +7,7 @@ use http::{HeaderValue, StatusCode};
 use maud::{DOCTYPE, Markup, html};
 use serde::Serialize;
 
+use crate::section::State;
 use crate::shell::Parts;
 
 pub(crate) fn answer(
@@ -116,6 +117,11 @@ pub(crate) fn prose(text: &str) -> Markup {
             @else { (piece) }
         }
     }
+}
+
+/// A state as a mark.
+pub(crate) fn dot(state: State) -> Markup {
+    html! { span.dot.(state.class()) { span.sr { (state.words()) ": " } } }
 }
 
 fn footer(parts: &Parts) -> Markup {

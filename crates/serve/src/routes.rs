@@ -40,7 +40,7 @@ fn reading(parts: &Arc<Parts>) -> Router<Arc<Parts>> {
         .route("/readyz", get(show_readiness))
         .route(
             "/metrics",
-            get(async |State(parts): State<Arc<Parts>>| metrics::expose(&parts.metrics)),
+            get(async |State(parts): State<Arc<Parts>>| metrics::show(&parts).await),
         );
     for asset in parts.assets.all() {
         let served = asset.clone();

@@ -22,6 +22,12 @@ pub trait Section: Send + Sync {
     fn page(&self) -> Option<BoxFuture<'_, Markup>> {
         None
     }
+
+    /// Brings what its metrics show up to date, before they are read. One that takes longer than a second is not waited
+    /// for: the metrics then show what was last known.
+    fn refresh(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {})
+    }
 }
 
 /// How something is doing.

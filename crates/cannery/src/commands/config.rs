@@ -19,11 +19,14 @@ pub(crate) async fn run(command: &ConfigCommand, context: &Context) -> Result<Ex
                 .iter()
                 .map(|storage| storage.id.as_str())
                 .collect();
+            let journals: Vec<&str> = config.journals.keys().map(String::as_str).collect();
             let text = format!(
-                "the configuration is valid (object storage: {})",
-                storages.join(", ")
+                "the configuration is valid (object storage: {}; journals: {})",
+                storages.join(", "),
+                journals.join(", ")
             );
-            output.line(text, &json!({ "valid": true, "object_storage": storages }));
+            let value = json!({ "valid": true, "object_storage": storages, "journals": journals });
+            output.line(text, &value);
         }
         ConfigCommand::Show => {
             let config = context.config().await?;

@@ -1,30 +1,39 @@
 //! `cannery up`: one process that runs whatever exists, until it is told to stop.
 
+mod journal_watch;
 mod lake_watch;
 mod reload;
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use cannery_runtime::shutdown::StopRequests;
+use cannery_journal::metrics::JournalMetrics;
+use cannery_lake::LakeMetrics;
 use cannery_runtime::tasks::Stopped;
 use cannery_runtime::workspace::WorkspaceLock;
 use cannery_runtime::{RealDisk, Tasks};
-use cannery_serve::{Audience, NextStep, Shell};
+use cannery_serve::{Audience, NextStep, Section, Shell};
 use prometheus_client::registry::Registry;
 use serde_json::json;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::AbortOnDropHandle;
 
-use super::{Context, Patience};
+use super::{Context, Patience, signals};
 use crate::cli::UpArgs;
 use crate::config::Config;
+use crate::config::units::Span;
 use crate::failure::{ExitCode, Failure};
+use crate::journals::Journals;
 use crate::{lakes, version};
+use journal_watch::JournalWatch;
 use lake_watch::LakeWatch;
+
+/// How long journals may take to close even when the tasks used up all the time.
+const CLOSE_AT_LEAST: Duration = Duration::from_secs(1);
 
 pub(crate) async fn run(args: &UpArgs, context: &Context) -> Result<ExitCode, Failure> {
     let stop = CancellationToken::new();
-    let _signals = follow_signals(stop.clone()).map_err(|error| no_signals(&error))?;
+    let _signals = signals::follow(stop.clone())?;
     let (loaded, copy) = tokio::select! {
         loaded = context.loader.load() => loaded?,
         () = stop.cancelled() => return Ok(ExitCode::Ok),
@@ -34,57 +43,117 @@ pub(crate) async fn run(args: &UpArgs, context: &Context) -> Result<ExitCode, Fa
     if let Some(copy) = copy {
         reload::keep(&context.loader, copy).await;
     }
-    let tools = context.tools(Patience::Daemon);
-    let mirrors = lakes::open(&config, &tools)?;
-    let watch = Arc::new(LakeWatch::new(
-        mirrors.clone(),
-        &config.workspace,
-        context.clock.clone(),
-    ));
-    tokio::select! {
-        established = watch.first() => established?,
-        () = stop.cancelled() => return Ok(ExitCode::Ok),
-    }
-    let tasks = Tasks::new(context.clock.clone(), stop.clone());
-    let mut registry = Registry::default();
-    tools.metrics.register(&mut registry);
-    let shell = Shell::builder(whoami(&config, context), &context.clock, &tasks)
-        .readiness(watch.readiness())
-        .metrics(Arc::new(registry))
-        .section(Arc::clone(&watch) as Arc<dyn cannery_serve::Section>)
-        .next_steps(next_steps(context))
-        .build();
-    let dashboard = shell.listen(config.serve.listen, Audience::Main).await?;
-    let monitoring = match config.serve.monitoring_listen {
-        Some(address) => Some(shell.listen(address, Audience::Monitoring).await?),
-        None => None,
+    let plant = Plant::new(&config, context, stop)?;
+    let journals =
+        Journals::new(&config, &context.clock, &context.rng).serving(plant.journal_metrics.clone());
+    let served = plant.serve(&journals, &loaded).await;
+    let limit = match &served {
+        Ok(Some(flush_timeout)) => flush_timeout.borrow().0,
+        Ok(None) | Err(_) => config.flush_timeout.0,
     };
-    tasks.spawn("lake watch", Arc::clone(&watch).run(stop.clone()));
-    let flush_timeout =
-        reload::follow(&tasks, context, &loaded).map_err(|error| no_signals(&error))?;
-    greet(
-        &config,
-        &watch,
-        &format!("http://{dashboard}/"),
-        monitoring,
-        context,
-    );
-    stop.cancelled().await;
-    let limit = flush_timeout.borrow().0;
-    end(&tasks.stop(limit).await, context)
+    let stopped = plant.stop(limit).await;
+    journals.close().await;
+    match served? {
+        Some(_) => end(&stopped, context),
+        None => Ok(ExitCode::Ok),
+    }
 }
 
-/// The first request to stop is passed on; the second ends the process at once, for the person who does not want to wait.
-fn follow_signals(stop: CancellationToken) -> std::io::Result<AbortOnDropHandle<()>> {
-    let mut requests = StopRequests::listen()?;
-    Ok(AbortOnDropHandle::new(tokio::spawn(async move {
-        let signal = requests.next().await;
-        tracing::info!(signal, "stopping; once more to stop at once");
-        stop.cancel();
-        requests.next().await;
-        #[allow(clippy::exit, reason = "the person asked twice")]
-        std::process::exit(130);
-    })))
+/// All parts of the process.
+struct Plant<'a> {
+    config: &'a Config,
+    context: &'a Context,
+    stop: CancellationToken,
+    tasks: Tasks,
+    lake_metrics: LakeMetrics,
+    lakes: Arc<LakeWatch>,
+    journal_metrics: JournalMetrics,
+    journals: Arc<JournalWatch>,
+}
+
+impl<'a> Plant<'a> {
+    fn new(
+        config: &'a Config,
+        context: &'a Context,
+        stop: CancellationToken,
+    ) -> Result<Self, Failure> {
+        let tools = context.tools(Patience::Daemon);
+        let mirrors = lakes::open(config, &tools)?;
+        let clock = context.clock.clone();
+        let lakes = LakeWatch::new(mirrors, &config.workspace, clock.clone());
+        let journal_metrics = JournalMetrics::new(clock.clone());
+        let journals =
+            JournalWatch::new(config, journal_metrics.clone(), lakes.readiness(), context);
+        Ok(Self {
+            config,
+            context,
+            tasks: Tasks::new(clock, stop.clone()),
+            stop,
+            lake_metrics: tools.metrics,
+            lakes: Arc::new(lakes),
+            journal_metrics,
+            journals: Arc::new(journals),
+        })
+    }
+
+    /// Runs until it is told to stop; then says how long stopping may take, unless it was told before it had begun.
+    async fn serve(
+        &self,
+        journals: &Journals<'_>,
+        loaded: &Config,
+    ) -> Result<Option<watch::Receiver<Span>>, Failure> {
+        let starting = async {
+            self.lakes.first().await?;
+            self.journals.first(journals, &self.tasks).await
+        };
+        tokio::select! {
+            started = starting => started?,
+            () = self.stop.cancelled() => return Ok(None),
+        }
+        let shell = self.shell();
+        let serve = &self.config.serve;
+        let dashboard = shell.listen(serve.listen, Audience::Main).await?;
+        let monitoring = match serve.monitoring_listen {
+            Some(address) => Some(shell.listen(address, Audience::Monitoring).await?),
+            None => None,
+        };
+        let (lakes, entries) = (Arc::clone(&self.lakes), Arc::clone(&self.journals));
+        self.tasks.spawn("lake watch", lakes.run(self.stop.clone()));
+        self.tasks
+            .spawn("journal watch", entries.run(self.stop.clone()));
+        let flush_timeout = reload::follow(&self.tasks, self.context, loaded)
+            .map_err(|error| no_signals(&error))?;
+        self.greet(&format!("http://{dashboard}/"), monitoring);
+        tokio::select! {
+            () = self.stop.cancelled() => {}
+            () = self.journals.keep_opening(journals, &self.tasks) => {}
+        }
+        Ok(Some(flush_timeout))
+    }
+
+    fn shell(&self) -> Shell {
+        let mut registry = Registry::default();
+        self.lake_metrics.register(&mut registry);
+        self.journal_metrics.register(&mut registry);
+        let identity = whoami(self.config, self.context);
+        Shell::builder(identity, &self.context.clock, &self.tasks)
+            .readiness(self.lakes.readiness())
+            .metrics(Arc::new(registry))
+            .section(Arc::clone(&self.lakes) as Arc<dyn Section>)
+            .section(Arc::clone(&self.journals) as Arc<dyn Section>)
+            .next_steps(next_steps(self.context))
+            .build()
+    }
+
+    /// Ends the tasks, then the journals, which the tasks may have needed to the last.
+    async fn stop(&self, limit: Duration) -> Stopped {
+        let begun = self.context.clock.elapsed();
+        let mut stopped = self.tasks.stop(limit).await;
+        let left = limit.saturating_sub(self.context.clock.since(begun));
+        let late = self.journals.close(left.max(CLOSE_AT_LEAST)).await;
+        stopped.unfinished.extend(late);
+        stopped
+    }
 }
 
 /// What the command line says wins.
@@ -167,6 +236,11 @@ fn next_steps(context: &Context) -> Vec<NextStep> {
             "lake ls",
         ),
         step(
+            "Give it work",
+            "An entry waits in the journal until somebody claims it.",
+            "journal add default --key hello",
+        ),
+        step(
             "Check this machine",
             "Configuration, lake, disk, limits and clock.",
             "doctor",
@@ -174,64 +248,78 @@ fn next_steps(context: &Context) -> Vec<NextStep> {
     ]
 }
 
-/// Says where everything is and what to do next.
-fn greet(
-    config: &Config,
-    watch: &LakeWatch,
-    dashboard: &str,
-    monitoring: Option<std::net::SocketAddr>,
-    context: &Context,
-) {
-    let identity = watch.identity();
-    let lakes: Vec<_> = watch
-        .mirrors()
-        .iter()
-        .map(|lake| json!({ "id": lake.id(), "url": lake.url() }))
-        .collect();
-    let value = json!({
-        "event": "started",
-        "dashboard": dashboard,
-        "monitoring": monitoring,
-        "workspace": config.workspace,
-        "lake": identity.map(|identity| &identity.lake),
-        "created": identity.is_some_and(|identity| identity.created),
-        "object_storage": lakes,
-    });
-    let mut lines = vec![
-        format!(
-            "{} is running in {}",
-            version::NAME,
-            config.workspace.display()
-        ),
-        String::new(),
-        format!("  dashboard  {dashboard}"),
-        format!("  metrics    {dashboard}metrics"),
-    ];
-    if let Some(address) = monitoring {
-        lines.push(format!("  monitoring read-only on {address}"));
+impl Plant<'_> {
+    /// Says where everything is and what to do next.
+    fn greet(&self, dashboard: &str, monitoring: Option<std::net::SocketAddr>) {
+        let identity = self.lakes.identity();
+        let lakes: Vec<_> = self
+            .lakes
+            .mirrors()
+            .iter()
+            .map(|lake| json!({ "id": lake.id(), "url": lake.url() }))
+            .collect();
+        let journals: Vec<_> = self
+            .journals
+            .places()
+            .map(|(name, engine, open)| json!({ "name": name, "engine": engine, "open": open }))
+            .collect();
+        let value = json!({
+            "event": "started",
+            "dashboard": dashboard,
+            "monitoring": monitoring,
+            "workspace": self.config.workspace,
+            "lake": identity.map(|identity| &identity.lake),
+            "created": identity.is_some_and(|identity| identity.created),
+            "object_storage": lakes,
+            "journals": journals,
+        });
+        let text = self.greeting(dashboard, monitoring).join("\n");
+        self.context.output.line(text, &value);
     }
-    for lake in watch.mirrors().iter() {
-        let state = if identity.is_some() {
-            ""
-        } else {
-            " (not reached yet; trying on)"
+
+    fn greeting(&self, dashboard: &str, monitoring: Option<std::net::SocketAddr>) -> Vec<String> {
+        let waiting = |reached: bool| {
+            if reached {
+                ""
+            } else {
+                " (not reached yet; trying on)"
+            }
         };
-        lines.push(format!(
-            "  lake       {} at {}{state}",
-            lake.id(),
-            lake.url()
-        ));
+        let mut lines = vec![
+            format!(
+                "{} is running in {}",
+                version::NAME,
+                self.config.workspace.display()
+            ),
+            String::new(),
+            format!("  dashboard  {dashboard}"),
+            format!("  metrics    {dashboard}metrics"),
+        ];
+        if let Some(address) = monitoring {
+            lines.push(format!("  monitoring read-only on {address}"));
+        }
+        let state = waiting(self.lakes.identity().is_some());
+        for lake in self.lakes.mirrors().iter() {
+            lines.push(format!(
+                "  lake       {} at {}{state}",
+                lake.id(),
+                lake.url()
+            ));
+        }
+        for (name, engine, open) in self.journals.places() {
+            lines.push(format!("  journal    {name}, {engine}{}", waiting(open)));
+        }
+        lines.push(String::new());
+        lines.push("Next, in another terminal:".to_owned());
+        for step in next_steps(self.context) {
+            lines.push(format!(
+                "  {:<40} {}",
+                step.command.unwrap_or_default(),
+                step.title.to_lowercase()
+            ));
+        }
+        lines.push(String::new());
+        lines.push("Ctrl-C stops it.".to_owned());
+        lines
     }
-    lines.push(String::new());
-    lines.push("Next, in another terminal:".to_owned());
-    for step in next_steps(context) {
-        lines.push(format!(
-            "  {:<40} {}",
-            step.command.unwrap_or_default(),
-            step.title.to_lowercase()
-        ));
-    }
-    lines.push(String::new());
-    lines.push("Ctrl-C stops it.".to_owned());
-    context.output.line(lines.join("\n"), &value);
 }

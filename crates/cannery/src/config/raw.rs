@@ -1,11 +1,13 @@
 //! The configuration as it is written: every key, its type and its meaning. The JSON Schema is made from this.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use cannery_runtime::{PrivateUrl, Secret};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 
+use super::journal::RawJournal;
 use super::units::Span;
 
 /// The configuration of Cannery. Every key has a default that works, and an empty file is a valid configuration.
@@ -19,6 +21,8 @@ pub(crate) struct RawConfig {
     pub(crate) node: Option<String>,
     /// The lake. More than one entry: mirrors, which all get every object. Default: a folder in the workspace
     pub(crate) object_storage: Vec<RawStorage>,
+    /// Journals by name. `default` is always there, and what it says is the default of all others.
+    pub(crate) journals: BTreeMap<String, RawJournal>,
     /// The dashboard and the monitoring endpoints.
     pub(crate) serve: RawServe,
     /// How long a stop may take before what still runs is given up. Default: 60s

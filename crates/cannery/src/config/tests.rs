@@ -68,7 +68,7 @@ fn a_mistake_names_its_line_and_the_likely_key() {
         ),
         (
             "zzz: 1\n",
-            "unknown key `zzz`; known here: `workspace`, `node`, `object_storage`, `serve`, `flush_timeout`",
+            "unknown key `zzz`; known here: `workspace`, `node`, `object_storage`, `journals`, `serve`, `flush_timeout`",
         ),
         (
             "serve: 5\n",
@@ -177,7 +177,7 @@ fn a_reload_tells_what_cannot_change() {
 #[test]
 fn the_schema_names_every_key() {
     let schema = Config::schema();
-    for key in ["workspace", "node", "object_storage", "serve"] {
+    for key in ["workspace", "node", "object_storage", "journals", "serve"] {
         assert!(schema["properties"][key].is_object(), "{key}: {schema}");
     }
     assert_eq!(schema["additionalProperties"], false);

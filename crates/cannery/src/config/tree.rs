@@ -96,6 +96,10 @@ fn quote_templates(text: &str) -> String {
 fn template_value(line: &str) -> Option<(&str, &str, &str)> {
     let start = line.find("{{")?;
     let before = line[..start].trim_end();
+    // Without white space between, a colon is no end of a key: it stands in a value such as `postgres://user:{{ … }}@host`.
+    if before.len() == start {
+        return None;
+    }
     if !(before.ends_with(':') || before.trim() == "-" || before.ends_with(" -"))
         || before.trim_start().starts_with('#')
     {
@@ -302,6 +306,12 @@ mod tests {
             }
         );
         assert!(matches!(get(&tree, "d").value, Value::Map(_)));
+        let inside = parse("e: postgres://u:{{ .P }}@h/d # note\nf: 'x:{{ .P }}'\n").unwrap();
+        assert_eq!(
+            get(&inside, "e").value,
+            Value::Text("postgres://u:{{ .P }}@h/d".into())
+        );
+        assert_eq!(get(&inside, "f").value, Value::Text("x:{{ .P }}".into()));
         let flow = parse("s: {listen: {{ .L }}}\n").unwrap();
         assert_eq!(
             get(get(&flow, "s"), "listen").value,

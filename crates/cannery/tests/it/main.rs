@@ -8,6 +8,8 @@
 #[cfg(feature = "real-servers")]
 mod browser;
 mod errors;
+mod journal;
+mod journal_page;
 mod lake;
 mod program;
 mod secrets;

@@ -1,5 +1,7 @@
 //! What the pages say.
 
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use cannery_runtime::clock::SimulatedClock;
@@ -167,6 +169,35 @@ async fn metrics_are_open_metrics() {
         metrics.body
     );
     assert!(metrics.body.ends_with("# EOF\n"), "{}", metrics.body);
+}
+
+#[tokio::test]
+async fn sections_refresh_their_metrics_and_hold_up_no_scrape() {
+    let well = Part::named("well", vec![]);
+    let refreshed = Arc::clone(&well.refreshed);
+    let parts = vec![
+        Part {
+            refresh: Conduct::Panics,
+            ..Part::named("clumsy", vec![])
+        },
+        Part {
+            refresh: Conduct::Hangs,
+            ..Part::named("stuck", vec![])
+        },
+        well,
+    ];
+    let simulated = SimulatedClock::starting_at("2026-11-15T18:24:03Z".parse().unwrap());
+    let demo = start(simulated.clock(), "edge-1", parts, |builder| builder).await;
+    let mut asking = tokio::spawn(async move { get(demo.address, "/metrics").await });
+    let metrics = loop {
+        tokio::select! {
+            answer = &mut asking => break answer.unwrap(),
+            () = simulated.advance(Duration::from_secs(1)) => {}
+        }
+    };
+    assert_eq!(metrics.status, 200);
+    assert!(metrics.body.contains("shipped_records_total 7\n"));
+    assert_eq!(refreshed.load(Ordering::Relaxed), 1);
 }
 
 #[tokio::test]

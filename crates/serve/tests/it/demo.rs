@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cannery_runtime::{Clock, Tasks};
 use cannery_serve::{
@@ -25,6 +26,8 @@ pub(crate) struct Part {
     pub(crate) title: String,
     pub(crate) cards: Conduct,
     pub(crate) page: Option<Conduct>,
+    pub(crate) refresh: Conduct,
+    pub(crate) refreshed: Arc<AtomicUsize>,
 }
 
 impl Part {
@@ -34,6 +37,8 @@ impl Part {
             title: format!("Part {slug}"),
             cards: Conduct::Shows(cards),
             page: None,
+            refresh: Conduct::Shows(vec![]),
+            refreshed: Arc::default(),
         }
     }
 }
@@ -62,6 +67,16 @@ impl Section for Part {
             })),
             Conduct::Panics => Some(Box::pin(async { panic!("on purpose") })),
             Conduct::Hangs => Some(Box::pin(std::future::pending())),
+        }
+    }
+
+    fn refresh(&self) -> BoxFuture<'_, ()> {
+        match &self.refresh {
+            Conduct::Shows(_) => Box::pin(async {
+                self.refreshed.fetch_add(1, Ordering::Relaxed);
+            }),
+            Conduct::Panics => panic!("on purpose"),
+            Conduct::Hangs => Box::pin(std::future::pending()),
         }
     }
 }

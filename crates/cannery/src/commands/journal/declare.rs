@@ -1,0 +1,67 @@
+//! Which journals there are, and making new ones.
+
+use serde_json::json;
+
+use super::Context;
+use crate::cli::journal::DeclareArgs;
+use crate::config::journal::{JournalSettings, RawJournal};
+use crate::failure::{ExitCode, Failure};
+use crate::journals::Journals;
+
+pub(super) async fn names(journals: &Journals<'_>, context: &Context) -> Result<ExitCode, Failure> {
+    for known in journals.known().await? {
+        let origin = if known.configured {
+            "configured"
+        } else {
+            "declared"
+        };
+        let text = format!("{:<24} {origin:<10}  {}", known.name, known.engine);
+        let value = json!({ "journal": known.name, "origin": origin, "engine": known.engine });
+        context.output.line(text, &value);
+    }
+    Ok(ExitCode::Ok)
+}
+
+pub(super) async fn declare(
+    args: &DeclareArgs,
+    journals: &Journals<'_>,
+    context: &Context,
+) -> Result<ExitCode, Failure> {
+    let settings = journals
+        .default_settings()
+        .with(raw(args))
+        .map_err(|reason| {
+            let message = format!("cannot declare journal `{}`: {reason}", args.journal.name);
+            Failure::new(
+                ExitCode::Usage,
+                "invalid",
+                message,
+                "correct the declaration; nothing was changed",
+            )
+        })?;
+    let (opened, version) = journals.declare(&args.journal.name, &settings).await?;
+    let declared = JournalSettings::of(settings.engine, &opened.journal.declaration());
+    let name = opened.journal.name().to_owned();
+    opened.close().await;
+    context.output.line(
+        format!("journal {name} is declared (version {version}, {})", declared.engine),
+        &json!({ "journal": name, "outcome": "declared", "version": version, "declaration": declared }),
+    );
+    Ok(ExitCode::Ok)
+}
+
+fn raw(args: &DeclareArgs) -> RawJournal {
+    RawJournal {
+        engine: None,
+        lease: args.lease,
+        timeouts_max: args.timeouts_max,
+        max_delay: args.max_delay,
+        period: args.period,
+        on_empty: args.on_empty,
+        expiry: args.expiry,
+        merge: args.merge,
+        wipe: args.wipe,
+        key: (!args.key_fields.is_empty()).then(|| args.key_fields.clone()),
+        fields: (!args.fields.is_empty()).then(|| args.fields.iter().cloned().collect()),
+    }
+}

@@ -1,0 +1,359 @@
+//! The engine on the local disk: the state machine over a log.
+//!
+//! | look here | for |
+//! |---|---|
+//! | `committer.rs` | the thread that does everything: many requests, one write, one sync |
+//! | `log.rs`, `segment.rs`, `spare.rs` | the files: filled in order, freed from the front, used again |
+//! | `record.rs`, `wire.rs` | what stands in them; the frame around it is `cannery_formats::journal_segment` |
+//! | `recovery.rs` | opening after a crash, torn tails and damage |
+//! | `timer.rs` | wake-ups |
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use async_trait::async_trait;
+use cannery_runtime::disk::Disk;
+use cannery_runtime::folder_lock::{FolderLock, FolderLockError};
+use cannery_runtime::{Clock, Rng};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::data::Data;
+use crate::date::Date;
+use crate::declaration::Declaration;
+use crate::engine::{Engine, Health};
+use crate::error::{Error, ErrorKind};
+use crate::op::{Op, Reply};
+use crate::token::TokenSource;
+use crate::wake::Wakes;
+
+mod about;
+mod committer;
+mod home;
+mod log;
+mod period;
+mod record;
+mod recovery;
+mod segment;
+mod shared;
+mod spare;
+mod timer;
+mod wire;
+
+pub use recovery::Report;
+pub use shared::Usage;
+pub use spare::Pace;
+
+use about::About;
+use committer::{Committer, Job};
+use recovery::{Opening, Recovered};
+use shared::Shared;
+
+/// How many requests may wait for the thread; the rest wait for a place.
+const QUEUE: usize = 4_096;
+
+/// Where a journal lies.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// The disk.
+    pub disk: Arc<dyn Disk>,
+    /// The folder, of this journal alone.
+    pub dir: PathBuf,
+    /// What this process calls itself to others that find the journal locked, such as `cannery up`.
+    pub owner: String,
+    /// The time.
+    pub clock: Clock,
+    /// Chance.
+    pub rng: Rng,
+}
+
+/// How the files are laid out; the default is for everybody.
+#[derive(Clone, Copy, Debug)]
+pub struct Layout {
+    /// The length of a segment; a batch must fit into half of one.
+    pub segment_bytes: u64,
+    /// What happens without being asked.
+    pub pace: Pace,
+}
+
+impl Default for Layout {
+    fn default() -> Self {
+        Self {
+            segment_bytes: 32 * 1024 * 1024,
+            pace: Pace::Free,
+        }
+    }
+}
+
+/// A journal on the local disk. One process at a time owns its folder.
+pub struct Embedded {
+    shared: Shared,
+    jobs: Mutex<Option<mpsc::Sender<Job>>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+    timer: Option<tokio::task::JoinHandle<()>>,
+    report: Report,
+}
+
+impl fmt::Debug for Embedded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Embedded").finish_non_exhaustive()
+    }
+}
+
+impl Embedded {
+    /// Opens a journal, or creates it with a declaration. Without one, the journal must be there. A declaration that
+    /// differs from the stored one applies to new entries.
+    ///
+    /// # Errors
+    /// `Unknown`: it is not there. `Locked`: another process has it. `Invalid`: the declaration cannot be used.
+    pub async fn open(place: Place, declaration: Option<Declaration>) -> Result<Arc<Self>, Error> {
+        Self::open_with(place, declaration, Layout::default()).await
+    }
+
+    /// Opens a journal with files of another size.
+    ///
+    /// # Errors
+    /// As [`Embedded::open`].
+    pub async fn open_with(
+        place: Place,
+        declaration: Option<Declaration>,
+        layout: Layout,
+    ) -> Result<Arc<Self>, Error> {
+        if let Some(declaration) = &declaration {
+            declaration.check()?;
+        }
+        let wanted = declaration.clone();
+        let opened = tokio::task::spawn_blocking(move || Opened::open(place, wanted, layout))
+            .await
+            .map_err(|error| Error::new(ErrorKind::Corrupt, error.to_string()))??;
+        let engine = Arc::new(opened.start()?);
+        if let Some(declaration) = declaration.filter(|wanted| *wanted != engine.declaration()) {
+            engine.call(Op::Declare(Box::new(declaration))).await?;
+        }
+        Ok(engine)
+    }
+
+    /// What was found when it was opened.
+    #[must_use]
+    pub fn report(&self) -> &Report {
+        &self.report
+    }
+
+    /// What it takes on the disk, at the last commit.
+    #[must_use]
+    pub fn usage(&self) -> Usage {
+        self.shared.usage()
+    }
+}
+
+/// A journal whose files are open and whose thread does not run yet.
+struct Opened {
+    lock: FolderLock,
+    committer: Committer,
+    report: Report,
+}
+
+impl Opened {
+    fn open(place: Place, declaration: Option<Declaration>, layout: Layout) -> Result<Self, Error> {
+        if declaration.is_none() && !exists(&place) {
+            return Err(Error::new(
+                ErrorKind::Unknown,
+                format!("there is no journal in `{}`", place.dir.display()),
+            ));
+        }
+        let lock = FolderLock::acquire(&*place.disk, &place.dir, &place.owner, &place.clock)
+            .map_err(|error| locked(&error))?;
+        let Recovered {
+            state,
+            log,
+            incarnation,
+            report,
+            rewrite_through,
+        } = recovery::recover(
+            &Opening {
+                disk: &place.disk,
+                dir: &place.dir,
+                rng: &place.rng,
+                segment_bytes: layout.segment_bytes,
+                pace: layout.pace,
+                now: Date::from(place.clock.now()),
+            },
+            declaration.as_ref(),
+        )?;
+        About::new(&state, incarnation, log.front())
+            .write(&*place.disk, &place.dir)
+            .failed_to("write `journal.json`")?;
+        let shared = Shared::new(state.declaration().1.clone());
+        for damage in &report.damaged {
+            shared.warn(damage);
+        }
+        if let Some(torn) = &report.torn {
+            tracing::info!(torn, "a commit that was cut off by a crash was dropped");
+        }
+        let committer = Committer {
+            state,
+            log,
+            tokens: TokenSource::new(incarnation, place.rng.clone()),
+            incarnation,
+            clock: place.clock.clone(),
+            last_call: place.clock.elapsed(),
+            place,
+            shared,
+            rewrite_through,
+            stuck: false,
+        };
+        Ok(Self {
+            lock,
+            committer,
+            report,
+        })
+    }
+
+    fn start(self) -> Result<Embedded, Error> {
+        let Self {
+            lock,
+            committer,
+            report,
+        } = self;
+        let (sender, receiver) = mpsc::channel(QUEUE);
+        let shared = committer.shared.clone();
+        let clock = committer.clock.clone();
+        let pace = committer.log.habits.pace;
+        let thread = std::thread::Builder::new()
+            .name("journal".to_owned())
+            .spawn(move || {
+                committer.run(receiver);
+                drop(lock);
+            })
+            .failed_to("start a thread")?;
+        let timer = match pace {
+            Pace::Free => Some(tokio::spawn(timer::run(
+                clock,
+                shared.clone(),
+                sender.clone(),
+            ))),
+            Pace::Stepwise => None,
+        };
+        Ok(Embedded {
+            shared,
+            jobs: Mutex::new(Some(sender)),
+            thread: Mutex::new(Some(thread)),
+            timer,
+            report,
+        })
+    }
+}
+
+fn exists(place: &Place) -> bool {
+    let is_known = |name: &str| {
+        name == about::NAME
+            || name
+                .parse::<cannery_formats::journal_segment::SegmentId>()
+                .is_ok()
+    };
+    place.disk.read_dir(&place.dir).is_ok_and(|names| {
+        names
+            .iter()
+            .any(|entry| entry.name.to_str().is_some_and(is_known))
+    })
+}
+
+#[async_trait]
+impl Engine for Embedded {
+    async fn call(&self, op: Op) -> Result<Reply<Data>, Error> {
+        let jobs = lock(&self.jobs).clone();
+        let jobs = jobs.ok_or_else(|| self.why_closed())?;
+        let (answer, answered) = oneshot::channel();
+        jobs.send(Job::Call(op, answer))
+            .await
+            .map_err(|_| self.why_closed())?;
+        answered.await.map_err(|_| self.why_closed())?
+    }
+
+    fn wakes(&self) -> Wakes {
+        self.shared.alarm.listen()
+    }
+
+    fn declaration(&self) -> Declaration {
+        self.shared.declaration()
+    }
+
+    fn health(&self) -> Health {
+        self.shared.health()
+    }
+
+    async fn close(&self) {
+        let jobs = lock(&self.jobs).take();
+        if let Some(jobs) = jobs {
+            // A thread that is gone needs no telling.
+            drop(jobs.send(Job::Close).await);
+        }
+        let thread = lock(&self.thread).take();
+        if let Some(thread) = thread {
+            let joined = tokio::task::spawn_blocking(move || thread.join()).await;
+            if !matches!(joined, Ok(Ok(()))) {
+                tracing::error!("the thread of a journal ended by a mistake in the program");
+            }
+        }
+        self.stop_timer();
+    }
+}
+
+impl Embedded {
+    fn stop_timer(&self) {
+        if let Some(timer) = &self.timer {
+            timer.abort();
+        }
+    }
+
+    fn why_closed(&self) -> Error {
+        self.shared
+            .closed()
+            .cloned()
+            .unwrap_or_else(|| Error::new(ErrorKind::Closed, "the journal is closed"))
+    }
+}
+
+impl Drop for Embedded {
+    fn drop(&mut self) {
+        // The thread ends when nobody can ask it any more; it finishes what it has begun.
+        self.stop_timer();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn locked(error: &FolderLockError) -> Error {
+    let kind = match error {
+        FolderLockError::Held { .. } => ErrorKind::Locked,
+        FolderLockError::Io { source, .. } => kind_of(source),
+    };
+    Error::new(kind, error.to_string())
+}
+
+fn kind_of(error: &io::Error) -> ErrorKind {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ErrorKind::Full,
+        io::ErrorKind::PermissionDenied => ErrorKind::Denied,
+        _ => ErrorKind::Closed,
+    }
+}
+
+fn io_error(doing: &str, error: &io::Error) -> Error {
+    Error::new(kind_of(error), format!("cannot {doing}: {error}"))
+}
+
+/// Says what was being done when the disk failed.
+trait FailedTo<T> {
+    fn failed_to(self, doing: impl AsRef<str>) -> Result<T, Error>;
+}
+
+impl<T> FailedTo<T> for io::Result<T> {
+    fn failed_to(self, doing: impl AsRef<str>) -> Result<T, Error> {
+        self.map_err(|error| io_error(doing.as_ref(), &error))
+    }
+}

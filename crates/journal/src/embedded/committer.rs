@@ -1,0 +1,528 @@
+//! The one thread that owns the state and the log: it takes all requests that wait, does them in memory, makes them durable
+//! with one write and one sync, and only then answers.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::io;
+use std::time::Duration;
+
+use cannery_runtime::Clock;
+use tokio::sync::{mpsc, oneshot};
+
+use super::about::About;
+use super::home::Home;
+use super::log::{ENTRY_BYTES, Log};
+use super::record::Checkpoint;
+use super::shared::Shared;
+use super::spare::Pace;
+use super::{FailedTo as _, Place, io_error, period};
+use crate::data::Data;
+use crate::date::Date;
+use crate::error::{Error, ErrorKind};
+use crate::op::{Op, Reply, Retry};
+use crate::state::{Ledger as _, State};
+use crate::token::{Token, TokenSource};
+
+/// What the thread is asked.
+pub(super) enum Job {
+    /// An operation, and who waits for its answer.
+    Call(Op, oneshot::Sender<Result<Reply<Data>, Error>>),
+    /// To look at the clock.
+    Tick,
+    /// To end.
+    Close,
+}
+
+/// How many requests share a commit at most.
+const JOBS_MAX: usize = 1_024;
+
+/// How many entries one sweep concerns, so that a great many do not become one great batch.
+const SWEEP_MAX: usize = 10_000;
+
+/// What the record of one swept entry takes at most, with what becomes of its successor.
+const SWEPT_BYTES: usize = 2 * ENTRY_BYTES + 2 * Op::TEXT_BYTES_MAX;
+
+/// How much is written again in one step of compaction.
+const REWRITE_BYTES: usize = 1 << 20;
+
+/// How long a journal is empty before its files are treated as `on_empty` says.
+const EMPTY_FOR: Duration = Duration::from_secs(1);
+
+pub(super) struct Committer {
+    pub(super) state: State<Home>,
+    pub(super) log: Log,
+    pub(super) tokens: TokenSource,
+    pub(super) incarnation: u64,
+    pub(super) clock: Clock,
+    pub(super) place: Place,
+    pub(super) shared: Shared,
+    pub(super) rewrite_through: Option<u32>,
+    /// Compaction found no room: it waits for the next request.
+    pub(super) stuck: bool,
+    /// When the last request came, by the clock that never goes back.
+    pub(super) last_call: Duration,
+}
+
+type Waiting = (Op, oneshot::Sender<Result<Reply<Data>, Error>>);
+
+impl Committer {
+    /// Serves requests until it is told to end, nobody can ask any more, or the disk fails.
+    pub(super) fn run(mut self, mut jobs: mpsc::Receiver<Job>) {
+        let ended = self.serve(&mut jobs);
+        let error = match ended {
+            Ok(()) => Error::new(ErrorKind::Closed, "the journal is closed"),
+            Err(error) => {
+                tracing::error!(journal = %self.place.dir.display(), %error, "the journal closed itself");
+                closed(&error)
+            }
+        };
+        self.shared.close(&error);
+        jobs.close();
+        while let Some(job) = jobs.blocking_recv() {
+            if let Job::Call(_, answer) = job {
+                // Who does not wait any more needs no answer.
+                drop(answer.send(Err(error.clone())));
+            }
+        }
+    }
+
+    fn serve(&mut self, jobs: &mut mpsc::Receiver<Job>) -> Result<(), Error> {
+        self.publish();
+        loop {
+            let first = if self.is_compacting() && !self.stuck {
+                // What waits goes first; without anything, the work goes on.
+                jobs.try_recv().ok()
+            } else {
+                self.stuck = false;
+                match jobs.blocking_recv() {
+                    Some(job) => Some(job),
+                    None => return self.end(),
+                }
+            };
+            let (calls, close) = gather(first, jobs);
+            self.rest()?;
+            let (now, unable) = self.sweep()?;
+            match unable {
+                None => self.answer(calls, now)?,
+                Some(error) => refuse(calls, &error),
+            }
+            self.compact()?;
+            self.publish();
+            if close || (jobs.is_closed() && jobs.is_empty()) {
+                return self.end();
+            }
+        }
+    }
+
+    /// Does all calls that wait in one commit, or in a few where they are large.
+    fn answer(&mut self, calls: Vec<Waiting>, now: Date) -> Result<(), Error> {
+        if !calls.is_empty() {
+            self.last_call = self.clock.elapsed();
+        }
+        let mut calls = calls.into_iter().peekable();
+        while calls.peek().is_some() {
+            let mut together = Vec::new();
+            let mut need = 0;
+            while let Some((op, _)) = calls.peek() {
+                let more = bytes_of(op, &self.state);
+                if !together.is_empty() && need + more > self.log.batch_bytes_max() / 2 {
+                    break;
+                }
+                need += more;
+                together.extend(calls.next());
+            }
+            self.answer_together(together, need, now)?;
+        }
+        Ok(())
+    }
+
+    /// At a date at which nothing is left to sweep.
+    fn answer_together(
+        &mut self,
+        mut calls: Vec<Waiting>,
+        need: usize,
+        now: Date,
+    ) -> Result<(), Error> {
+        // What changes nothing needs no segment, which an empty journal may not even have.
+        if calls.iter().any(|(op, _)| may_change(op, &self.state)) {
+            match self.begin(need, now) {
+                Ok(()) => {}
+                Err(error) if error.kind == ErrorKind::Closed => return Err(error),
+                Err(error) => {
+                    let (reading, writing) = calls.into_iter().partition(|(op, _)| is_reading(op));
+                    refuse(writing, &error);
+                    calls = reading;
+                }
+            }
+        }
+        let replies = self.apply(calls, now);
+        self.commit(now)?;
+        self.reply(replies)
+    }
+
+    /// Begins a batch. `Full` and `Invalid` leave everything as it was; any other error is the end.
+    fn begin(&mut self, need: usize, now: Date) -> Result<(), Error> {
+        let (state, incarnation, front) = (&self.state, self.incarnation, self.log.front());
+        let period = period::number(state.declaration().1.period, now);
+        let begun = self
+            .log
+            .begin(need, now, period, || checkpoint(state, incarnation, front));
+        begun.map_err(|error| match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Error::new(
+                ErrorKind::Full,
+                format!("no room for another segment: {error}"),
+            ),
+            io::ErrorKind::InvalidInput => Error::invalid(error.to_string()),
+            _ => closed(&io_error("begin a segment", &error)),
+        })
+    }
+
+    fn apply(&mut self, calls: Vec<Waiting>, now: Date) -> Vec<Applied> {
+        calls
+            .into_iter()
+            .map(|(op, answer)| {
+                let reply = self.state.apply(&op, now, &mut self.tokens, &mut self.log);
+                (reply, answer)
+            })
+            .collect()
+    }
+
+    fn commit(&mut self, now: Date) -> Result<(), Error> {
+        let stirred = self.log.is_stirred();
+        self.log.commit().failed_to("write to the log")?;
+        if stirred && self.state.next_due().is_some_and(|due| due <= now) {
+            self.shared.alarm.ring();
+        }
+        self.log.free_front().failed_to("free a segment")
+    }
+
+    fn reply(&mut self, replies: Vec<Applied>) -> Result<(), Error> {
+        let mut unreadable = Vec::new();
+        for (reply, answer) in replies {
+            if let Ok(Reply::Declared(_)) = reply {
+                self.keep_declaration()?;
+            }
+            let reply = reply.map(|reply| self.fetch(reply, &mut unreadable));
+            // Who does not wait any more needs no answer.
+            drop(answer.send(reply));
+        }
+        self.bury(unreadable)
+    }
+
+    /// The declaration must be known even when the log is empty.
+    fn keep_declaration(&mut self) -> Result<(), Error> {
+        let declaration = self.state.declaration().1.clone();
+        self.log.habits.on_empty = declaration.on_empty;
+        self.log.habits.wipe = declaration.wipe;
+        self.shared.declare(declaration);
+        self.write_about(self.log.front())
+    }
+
+    fn write_about(&self, front: u32) -> Result<(), Error> {
+        About::new(&self.state, self.incarnation, front)
+            .write(&*self.place.disk, &self.place.dir)
+            .failed_to("write `journal.json`")
+    }
+
+    /// Reads the data of a reply. An entry whose data is damaged is shown without it, and never handed out.
+    fn fetch(&self, reply: Reply<Home>, unreadable: &mut Vec<(Token, String)>) -> Reply<Data> {
+        let mut place = 0;
+        let mut damaged = BTreeMap::new();
+        let fetched = reply.try_map(|home| {
+            let data = self.log.read(home).map(Data::from_stored);
+            let data = data.unwrap_or_else(|error| {
+                self.shared.warn(&error.to_string());
+                damaged.insert(place, error.to_string());
+                Data::null()
+            });
+            place += 1;
+            Ok::<_, Infallible>(data)
+        });
+        let Ok(mut fetched) = fetched;
+        if let Reply::Claimed(claimed) | Reply::DoneAndClaimed(_, claimed) = &mut fetched {
+            let mut place = 0;
+            claimed.entries.retain(|entry| {
+                let reason = damaged.remove(&place);
+                place += 1;
+                let lost = entry.lease.as_ref().zip(reason);
+                let keep = lost.is_none();
+                unreadable.extend(lost.map(|(lease, reason)| (lease.token, reason)));
+                keep
+            });
+        }
+        fetched
+    }
+
+    /// Entries whose data cannot be read go to the dead list, where a person sees why.
+    fn bury(&mut self, unreadable: Vec<(Token, String)>) -> Result<(), Error> {
+        for (token, reason) in unreadable {
+            let op = Op::Fail {
+                tokens: vec![token],
+                reason,
+                retry: Retry::Never,
+            };
+            let (answer, _) = oneshot::channel();
+            let need = bytes_of(&op, &self.state);
+            let now = Date::from(self.clock.now());
+            self.answer_together(vec![(op, answer)], need, now)?;
+        }
+        Ok(())
+    }
+
+    /// Does what time has brought, in batches of bounded size; gives back the date at which nothing was left to do, or
+    /// why it could not be done now.
+    fn sweep(&mut self) -> Result<(Date, Option<Error>), Error> {
+        loop {
+            let now = Date::from(self.clock.now());
+            let fit = self.log.batch_bytes_max() / 2 / SWEPT_BYTES;
+            let count = self.state.overdue(now, SWEEP_MAX.min(fit.max(1)));
+            if count == 0 {
+                return Ok((now, None));
+            }
+            match self.begin(count * SWEPT_BYTES, now) {
+                Ok(()) => {}
+                Err(error) if error.kind == ErrorKind::Closed => return Err(error),
+                Err(error) => return Ok((now, Some(error))),
+            }
+            self.state.sweep_some(now, count, &mut self.log);
+            self.commit(now)?;
+        }
+    }
+
+    fn is_compacting(&self) -> bool {
+        let Some(oldest) = self.log.oldest_sealed() else {
+            return false;
+        };
+        let damaged = self
+            .rewrite_through
+            .is_some_and(|through| oldest <= through);
+        let (all, live) = self.log.weigh();
+        damaged || all > 2 * live + 4 * self.log.habits.segment_bytes
+    }
+
+    /// Compacts a step at a time, or to the end where every effect is to have its number.
+    fn compact(&mut self) -> Result<(), Error> {
+        self.leave_damage()?;
+        while self.is_compacting() {
+            self.stuck = !self.compact_step()?;
+            self.leave_damage()?;
+            if self.stuck || self.log.habits.pace == Pace::Free {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Some entries at home in the oldest segment find a new home in the last one. Says whether there was room for them.
+    fn compact_step(&mut self) -> Result<bool, Error> {
+        let Some(oldest) = self.log.oldest_sealed() else {
+            return Ok(false);
+        };
+        let now = Date::from(self.clock.now());
+        let mut bytes = 0;
+        let mut step = Vec::new();
+        for id in self.state.find(|place| place.segment == oldest) {
+            bytes += entry_bytes(&self.state, id);
+            if bytes > REWRITE_BYTES.min(self.log.batch_bytes_max() / 4) && !step.is_empty() {
+                break;
+            }
+            step.push(id);
+        }
+        let need = step.iter().map(|id| entry_bytes(&self.state, *id)).sum();
+        match self.begin(need, now) {
+            Ok(()) => {}
+            Err(error) if error.kind == ErrorKind::Closed => return Err(error),
+            // Without room the old segment stays: nothing is lost, and nothing is gained.
+            Err(_) => return Ok(false),
+        }
+        let mut lost = Vec::new();
+        for id in step {
+            match self.log.read(*self.state.data(id)) {
+                Ok(data) => {
+                    let home = self
+                        .log
+                        .put(&self.state.whole(id), &Data::from_stored(data));
+                    let old = self.state.relocate(id, home);
+                    self.log.free(&old);
+                }
+                Err(error) => lost.push((id, error.to_string())),
+            }
+        }
+        for (id, reason) in lost {
+            self.shared.warn(&reason);
+            self.state.lose(id, now, &mut self.log);
+        }
+        self.commit(now)?;
+        Ok(true)
+    }
+
+    /// Where the segment that is written to is damaged, a new one is begun, so that the damaged one can be emptied.
+    fn leave_damage(&mut self) -> Result<(), Error> {
+        let Some(through) = self.rewrite_through else {
+            return Ok(());
+        };
+        match self.log.newest() {
+            Some(newest) if newest <= through => {
+                let now = Date::from(self.clock.now());
+                let period = period::number(self.state.declaration().1.period, now);
+                let checkpoint = checkpoint(&self.state, self.incarnation, self.log.front());
+                self.log
+                    .begin_anew(0, now, period, &checkpoint)
+                    .failed_to("begin a segment")?;
+                self.commit(now)
+            }
+            Some(_) => {
+                if self
+                    .log
+                    .oldest_sealed()
+                    .is_none_or(|oldest| oldest > through)
+                {
+                    self.rewrite_through = None;
+                }
+                Ok(())
+            }
+            None => {
+                self.rewrite_through = None;
+                Ok(())
+            }
+        }
+    }
+
+    /// An empty journal gives its files back, once it has been empty for a while: who adds and takes all the time must not
+    /// pay for it.
+    fn rest(&mut self) -> Result<(), Error> {
+        if self.clock.since(self.last_call) >= EMPTY_FOR {
+            self.give_files_back()?;
+        }
+        Ok(())
+    }
+
+    fn give_files_back(&mut self) -> Result<(), Error> {
+        if !self.state.is_empty() || !self.log.is_used() {
+            return Ok(());
+        }
+        self.write_about(self.log.front_when_empty())?;
+        self.log.empty().failed_to("give up an empty segment")
+    }
+
+    fn end(&mut self) -> Result<(), Error> {
+        self.give_files_back()
+    }
+
+    fn publish(&self) {
+        let (bytes, _) = self.log.weigh();
+        self.shared.publish(
+            self.state.next_due(),
+            self.state.next_sweep(),
+            self.log.segment_count(),
+            bytes,
+        );
+    }
+}
+
+type Applied = (
+    Result<Reply<Home>, Error>,
+    oneshot::Sender<Result<Reply<Data>, Error>>,
+);
+
+fn checkpoint(state: &State<Home>, incarnation: u64, front: u32) -> Checkpoint {
+    Checkpoint {
+        counts: *state.counts(),
+        next_seq: state.next_seq(),
+        incarnation,
+        front,
+        declarations: state.declarations().clone(),
+    }
+}
+
+/// All jobs that wait, up to a bound.
+fn gather(first: Option<Job>, jobs: &mut mpsc::Receiver<Job>) -> (Vec<Waiting>, bool) {
+    let mut calls = Vec::new();
+    let mut next = first;
+    while let Some(job) = next {
+        match job {
+            Job::Call(op, answer) => calls.push((op, answer)),
+            Job::Tick => {}
+            Job::Close => return (calls, true),
+        }
+        if calls.len() == JOBS_MAX {
+            break;
+        }
+        next = jobs.try_recv().ok();
+    }
+    (calls, false)
+}
+
+/// Nothing can be written now.
+fn refuse(calls: Vec<Waiting>, error: &Error) {
+    for (_, answer) in calls {
+        drop(answer.send(Err(error.clone())));
+    }
+}
+
+/// Whether an operation leaves everything as it is.
+fn is_reading(op: &Op) -> bool {
+    match op {
+        Op::Get(_) | Op::List(_) | Op::Stats => true,
+        Op::Add(_)
+        | Op::Claim { .. }
+        | Op::DoneAndClaim { .. }
+        | Op::Heartbeat(_)
+        | Op::Done(_)
+        | Op::Release { .. }
+        | Op::Fail { .. }
+        | Op::Cancel(_)
+        | Op::Requeue(_)
+        | Op::Forget(_)
+        | Op::Sweep
+        | Op::Declare(_) => false,
+    }
+}
+
+/// Whether an operation can leave a trace: in an empty journal there is nothing to claim or to end.
+fn may_change(op: &Op, state: &State<Home>) -> bool {
+    let begins = matches!(op, Op::Add(_) | Op::Declare(_));
+    begins || (!is_reading(op) && !state.is_empty())
+}
+
+/// How many bytes of records an operation can make at most.
+fn bytes_of(op: &Op, state: &State<Home>) -> usize {
+    let claims =
+        |count: u32, worker: &str| (count as usize).min(state.len()) * (ENTRY_BYTES + worker.len());
+    let all_of = |key| state.count_of(key) * 2 * ENTRY_BYTES;
+    let effects = match op {
+        Op::Add(adds) => adds
+            .iter()
+            .map(|add| ENTRY_BYTES + add.key.as_str().len() + add.data.as_bytes().len())
+            .sum(),
+        Op::Claim { worker, count } => claims(*count, worker),
+        Op::DoneAndClaim {
+            done,
+            worker,
+            count,
+        } => done.len() * ENTRY_BYTES + claims(*count, worker),
+        Op::Heartbeat(tokens) | Op::Done(tokens) => tokens.len() * ENTRY_BYTES,
+        Op::Release { tokens, .. } => tokens.len() * 2 * ENTRY_BYTES,
+        Op::Fail { tokens, reason, .. } => {
+            tokens.len() * (2 * ENTRY_BYTES + reason.len().min(Op::TEXT_BYTES_MAX))
+        }
+        Op::Cancel(key) | Op::Requeue(key) | Op::Forget(key) => all_of(key),
+        Op::Get(_) | Op::List(_) | Op::Stats | Op::Sweep => 0,
+        Op::Declare(declaration) => serde_json::to_vec(declaration).map_or(0, |text| text.len()),
+    };
+    // And the counts.
+    effects + ENTRY_BYTES
+}
+
+fn entry_bytes(state: &State<Home>, id: u32) -> usize {
+    let lease = Op::TEXT_BYTES_MAX;
+    ENTRY_BYTES + lease + state.key(id).as_str().len() + state.data(id).len as usize
+}
+
+/// The journal ends with this error; what was acknowledged before is safe.
+fn closed(error: &Error) -> Error {
+    Error::new(
+        ErrorKind::Closed,
+        format!("the journal closed itself: {}", error.message),
+    )
+}

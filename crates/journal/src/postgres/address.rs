@@ -1,0 +1,167 @@
+//! Where the server is, and how to speak to it.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use cannery_runtime::PrivateUrl;
+use cannery_runtime::secret::redact;
+use tokio_postgres::config::SslMode;
+use tokio_postgres::config::TargetSessionAttrs;
+use tokio_postgres::tls::MakeTlsConnect;
+use tokio_postgres::{Client, Config, Connection, Socket};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use super::fault::Fault;
+use super::tls::{self, Trust};
+use crate::error::{Error, ErrorKind};
+
+const CONNECT_LIMIT: Duration = Duration::from_secs(5);
+const NAME: &str = "cannery journal";
+
+/// What carries the messages of a client; somebody has to drive it.
+type Wire = Connection<Socket, <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream>;
+
+/// The address of a database, which may name several hosts; whichever takes writes is used.
+///
+/// `sslmode` is one of `disable`, `prefer` (the default: encrypted if the server can, which does not keep out somebody
+/// who sits in between), `require` and `verify-full`. The last two are the same here and check the server's certificate,
+/// by the machine's own list or the file named by `sslrootcert`.
+#[derive(Clone)]
+pub(super) struct Address {
+    shown: PrivateUrl,
+    config: Config,
+    tls: MakeRustlsConnect,
+}
+
+impl Address {
+    pub(super) fn parse(url: &str) -> Result<Self, Error> {
+        let shown = PrivateUrl::new(url);
+        let (rest, extra) = split(url);
+        let mut config: Config = rest.parse().map_err(|error: tokio_postgres::Error| {
+            Error::invalid(format!(
+                "`{shown}` is not the address of a PostgreSQL database: {}",
+                redact(&cause(&error))
+            ))
+        })?;
+        if extra.verify {
+            config.ssl_mode(SslMode::Require);
+        }
+        config.target_session_attrs(TargetSessionAttrs::ReadWrite);
+        if config.get_connect_timeout().is_none() {
+            config.connect_timeout(CONNECT_LIMIT);
+        }
+        if config.get_application_name().is_none() {
+            config.application_name(NAME);
+        }
+        let trust = match config.get_ssl_mode() {
+            SslMode::Require => Trust::Verified(extra.root),
+            _ => Trust::Anybody,
+        };
+        Ok(Self {
+            tls: tls::connector(&trust)?,
+            shown,
+            config,
+        })
+    }
+
+    pub(super) async fn connect(&self) -> Result<(Client, Wire), Error> {
+        let made = self.config.connect(self.tls.clone()).await;
+        made.map_err(|error| Fault::from(error).error)
+    }
+
+    /// Asks the server to stop what it does for a client. Nobody waits for it: a server that is away stops by itself.
+    pub(super) async fn cancel(&self, client: &Client) {
+        let asked = client.cancel_token().cancel_query(self.tls.clone()).await;
+        if let Err(error) = asked {
+            tracing::debug!(error = redact(&error.to_string()), "cannot cancel a query");
+        }
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "database `{}`", self.shown)
+    }
+}
+
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// What PostgreSQL's own library understands and ours does not.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Extra {
+    verify: bool,
+    root: Option<PathBuf>,
+}
+
+/// Takes `sslmode=verify-full` and `sslrootcert` out of the query of a URL.
+fn split(url: &str) -> (String, Extra) {
+    let mut extra = Extra::default();
+    let Some((before, query)) = url.split_once('?') else {
+        return (url.to_owned(), extra);
+    };
+    let kept: Vec<&str> = query
+        .split('&')
+        .filter(|pair| match pair.split_once('=') {
+            Some(("sslmode", "verify-full")) => {
+                extra.verify = true;
+                false
+            }
+            Some(("sslrootcert", file)) => {
+                extra.root = Some(PathBuf::from(file));
+                false
+            }
+            _ => true,
+        })
+        .collect();
+    let rest = if kept.is_empty() {
+        before.to_owned()
+    } else {
+        format!("{before}?{}", kept.join("&"))
+    };
+    (rest, extra)
+}
+
+/// The library says only that something is wrong; the reason is the source.
+fn cause(error: &tokio_postgres::Error) -> String {
+    std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
+}
+
+pub(super) fn no_roots(why: &str) -> Error {
+    Error::new(
+        ErrorKind::Denied,
+        format!(
+            "cannot check the certificate of the server: {why}; name a file with `sslrootcert`"
+        ),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_library_does_not_know_is_taken_out() {
+        let (rest, extra) = split("postgres://u@h/d?sslmode=verify-full&a=b&sslrootcert=/x/ca.pem");
+        assert_eq!(rest, "postgres://u@h/d?a=b");
+        assert!(extra.verify);
+        assert_eq!(extra.root, Some(PathBuf::from("/x/ca.pem")));
+        assert_eq!(
+            split("postgres://h"),
+            ("postgres://h".to_owned(), Extra::default())
+        );
+    }
+
+    #[test]
+    fn a_wrong_address_keeps_its_secrets() {
+        let error = Address::parse("postgres://me:canary-pg-pass@h/d?nonsense=1").unwrap_err();
+        assert!(!error.message.contains("canary-pg-pass"), "{error}");
+        assert!(error.message.contains("nonsense"), "{error}");
+        let address = Address::parse("postgres://me:canary-pg-pass@h:1,i:2/d").unwrap();
+        assert!(!format!("{address} {address:?}").contains("canary"));
+    }
+}

@@ -1,0 +1,588 @@
+//! The statements of one journal.
+//!
+//! Dates are milliseconds in `bigint`. The first parameter of most is the date: nothing for the server's own clock.
+//! LIMIT is written out, because with a parameter there the planner prefers to sort.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::tally;
+use crate::op::Op;
+use crate::priority::Priority;
+
+/// The date of a statement, evaluated once.
+const TIME: &str = "t as materialized (select coalesce($1::bigint, \
+    floor(extract(epoch from statement_timestamp()) * 1000)::bigint) as now)";
+
+/// All of an entry in the tables, without where it stands.
+const ENTRY: &str = "seq, key_hash, key, priority, process_date, insertion, newest, arrived, \
+    expiration, timeouts, strikes, version, lease, data";
+
+/// The same without what never changes or is not read along.
+const META: &str = "priority, process_date, insertion, newest, arrived, expiration, timeouts, \
+    strikes, version, lease";
+
+/// The types of [`META`] as arrays, from a parameter on.
+fn meta_arrays(from: usize) -> String {
+    [
+        "smallint", "bigint", "bigint", "bigint", "bigint", "bigint", "smallint", "int", "int",
+        "bigint",
+    ]
+    .iter()
+    .enumerate()
+    .map(|(place, kind)| format!("${}::{kind}[]", from + place))
+    .collect::<Vec<_>>()
+    .join(", ")
+}
+
+/// A list of columns with a prefix each.
+fn of(prefix: &str, columns: &str) -> String {
+    columns
+        .split(", ")
+        .map(|name| format!("{prefix}.{name}"))
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+/// Which claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct ClaimKind {
+    pub(super) count: u32,
+    /// Leases are ended in the same statement.
+    pub(super) done: bool,
+    /// There are priorities from [`Priority::SLOW`] on.
+    pub(super) slow: bool,
+}
+
+/// The statements of one journal, by what they are for.
+#[derive(Debug)]
+pub(super) struct Sql {
+    pub(super) merge: bool,
+    pub(super) waiting: String,
+    pub(super) processing: String,
+    pub(super) dead: String,
+    pub(super) tally: String,
+    pub(super) add: String,
+    pub(super) add_find: String,
+    pub(super) add_insert: String,
+    pub(super) waiting_update: String,
+    pub(super) waiting_delete: String,
+    pub(super) done: String,
+    pub(super) heartbeat: String,
+    pub(super) held: String,
+    pub(super) timed_out: String,
+    pub(super) successors: String,
+    pub(super) to_waiting: String,
+    pub(super) to_dead: String,
+    pub(super) processing_delete: String,
+    pub(super) dead_of: String,
+    pub(super) dead_to_waiting: String,
+    pub(super) dead_delete: String,
+    pub(super) expire: String,
+    pub(super) cancel: String,
+    pub(super) count: String,
+    claims: Mutex<HashMap<ClaimKind, Arc<str>>>,
+}
+
+impl Sql {
+    pub(super) fn new(id: i32, merge: bool) -> Self {
+        let waiting = format!("j{id}_waiting");
+        let processing = format!("j{id}_processing");
+        let dead = format!("j{id}_dead");
+        let tally = format!("j{id}_tally");
+        let meta = META;
+        let arrays = meta_arrays;
+        let find_columns = format!("seq, key, {META}");
+        Self {
+            merge,
+            add: add(id, merge),
+            // Both locked and read in the order of hashes, so that two batches do not wait for each other crosswise.
+            add_find: format!(
+                "with {TIME} select t.now, w.key_hash, {} from t left join ( \
+                    select * from {waiting} where key_hash = any($2::bytea[]) \
+                    order by key_hash for update) w on true",
+                of("w", &find_columns)
+            ),
+            add_insert: format!(
+                "insert into {waiting} (seq, key_hash, key, data, {meta}) \
+                 select nextval('cannery_journal.j{id}_seq'), * from (select {} from unnest( \
+                    $1::bytea[], $2::bytea[], $3::bytea[], {}) with ordinality \
+                    as k(key_hash, key, data, {meta}, place) order by place) k \
+                 returning priority, process_date, seq",
+                of("k", &format!("key_hash, key, data, {meta}")),
+                arrays(4)
+            ),
+            waiting_update: format!(
+                "update {waiting} w set ({meta}, data) = ({}, coalesce(k.new_data, w.data)) \
+                 from unnest($1::smallint[], $2::bigint[], $3::bigint[], $4::bytea[], {}) \
+                    as k(old_priority, old_process, old_seq, new_data, {meta}) \
+                 where w.priority = k.old_priority and w.process_date = k.old_process \
+                    and w.seq = k.old_seq",
+                of("k", meta),
+                arrays(5)
+            ),
+            waiting_delete: format!(
+                "delete from {waiting} w \
+                 using unnest($1::smallint[], $2::bigint[], $3::bigint[]) \
+                    as k(priority, process_date, seq) \
+                 where w.priority = k.priority and w.process_date = k.process_date \
+                    and w.seq = k.seq"
+            ),
+            done: format!(
+                "with {TIME}, {}, counted as ( \
+                    insert into {tally} (done) select count(*) from ended having count(*) > 0) \
+                 {}",
+                ended(&processing),
+                if merge {
+                    format!(
+                        "select t.now, e.counter, e.incarnation, e.nonce, \
+                            w.priority, w.process_date, w.seq \
+                         from ended e cross join t left join {waiting} w \
+                         on w.key_hash = e.key_hash and w.expiration >= t.now"
+                    )
+                } else {
+                    "select t.now, e.counter, e.incarnation, e.nonce, null::smallint, null::bigint, null::bigint \
+                     from ended e cross join t"
+                        .to_owned()
+                }
+            ),
+            heartbeat: format!(
+                "with {TIME} update {processing} p set start = t.now \
+                 from t, unnest($2::bigint[], $3::bigint[], $4::bigint[]) \
+                    as k(counter, incarnation, nonce) \
+                 where p.counter = k.counter and p.incarnation = k.incarnation \
+                    and p.nonce = k.nonce and p.start + p.lease >= t.now \
+                 returning p.counter, p.incarnation, p.nonce, p.start + p.lease"
+            ),
+            held: format!(
+                "with {TIME} select t.now, p.counter, p.incarnation, p.nonce, p.worker, p.key_hash, \
+                    p.start + p.lease, {} \
+                 from t left join ( \
+                    select p.* from unnest($2::bigint[], $3::bigint[], $4::bigint[]) \
+                        as k(counter, incarnation, nonce) \
+                    join {processing} p on p.counter = k.counter \
+                        and p.incarnation = k.incarnation and p.nonce = k.nonce \
+                    order by p.counter for update of p) p on true",
+                of("p", &find_columns)
+            ),
+            timed_out: format!(
+                "with {TIME} select t.now, p.counter, p.incarnation, p.nonce, p.worker, p.key_hash, \
+                    p.start + p.lease, {} \
+                 from t left join ( \
+                    select * from {processing} p \
+                    where p.counter >= $2::bigint and p.start + p.lease < (select now from t) \
+                    order by p.counter limit 500 for update of p skip locked) p on true",
+                of("p", &find_columns)
+            ),
+            successors: format!(
+                "select w.key_hash, {} from {waiting} w where w.key_hash = any($1::bytea[]) \
+                 order by w.key_hash for update",
+                of("w", &find_columns)
+            ),
+            to_waiting: moved(&processing, "counter", &waiting, ""),
+            to_dead: moved(&processing, "counter", &dead, "died, reason, "),
+            processing_delete: format!(
+                "delete from {processing} where counter = any($1::bigint[])"
+            ),
+            dead_of: format!(
+                "with {TIME} select t.now, w.key_hash, {} from t left join ( \
+                    select * from {dead} where key_hash = $2::bytea and key = $3::bytea \
+                    order by seq for update) w on true",
+                of("w", &find_columns)
+            ),
+            dead_to_waiting: moved(&dead, "seq", &waiting, ""),
+            dead_delete: format!(
+                "delete from {dead} where key_hash = $1::bytea and seq = any($2::bigint[])"
+            ),
+            expire: format!(
+                "with {TIME}, late as materialized ( \
+                    select ctid as id from {waiting} \
+                    where expiration < 9223372036854775807 and expiration < (select now from t) \
+                    order by expiration limit 1000 for update skip locked), \
+                 gone as (delete from {waiting} \
+                    where ctid = any(array(select id from late)) returning 1), \
+                 counted as (insert into {tally} (expired) \
+                    select count(*) from gone having count(*) > 0) \
+                 select count(*) from gone"
+            ),
+            cancel: format!(
+                "with {TIME}, w as (delete from {waiting} \
+                    where key_hash = $2::bytea and key = $3::bytea returning expiration), \
+                 p as (delete from {processing} \
+                    where key_hash = $2::bytea and key = $3::bytea returning counter), \
+                 n as (select (select count(*) from w, t where expiration >= now) as live, \
+                    (select count(*) from w, t where expiration < now) as late, \
+                    (select count(*) from p) as held), \
+                 counted as (insert into {tally} (cancelled, expired) \
+                    select live + held, late from n where live + held + late > 0) \
+                 select live, held, array(select counter from p) from n"
+            ),
+            count: tally::insert(&tally),
+            claims: Mutex::default(),
+            waiting,
+            processing,
+            dead,
+            tally,
+        }
+    }
+
+    /// The statement of a claim.
+    pub(super) fn claim(&self, kind: ClaimKind) -> Arc<str> {
+        let mut claims = self.claims.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(
+            claims
+                .entry(kind)
+                .or_insert_with(|| self.make_claim(kind).into()),
+        )
+    }
+
+    /// Parameters: date; priorities, dates and numbers of the marks; incarnation; nonces; worker; then, with `done`, the
+    /// counters, incarnations and nonces of the tokens.
+    fn make_claim(&self, kind: ClaimKind) -> String {
+        let Self {
+            waiting,
+            processing,
+            tally,
+            ..
+        } = self;
+        let j = waiting.trim_end_matches("_waiting");
+        let ClaimKind { count, done, slow } = kind;
+        let slow_from = Priority::SLOW.0;
+        let bytes_max = Op::BYTES_MAX;
+        let ended_part = if done {
+            // What ends frees its successor, which may lie before the mark.
+            let freed = if self.merge {
+                format!(
+                    "select w.priority, w.process_date, w.seq from ended e \
+                     join {waiting} w on w.key_hash = e.key_hash"
+                )
+            } else {
+                "select 0::smallint as priority, 0::bigint as process_date, 0::bigint as seq \
+                 from ended where false"
+                    .to_owned()
+            };
+            format!(
+                ", {}, freed as materialized ({freed}), \
+                 m as materialized (select distinct on (priority) * from ( \
+                    select * from unnest($2::smallint[], $3::bigint[], $4::bigint[]) \
+                    union all select * from freed) m(priority, d, s) order by priority, d, s)",
+                ended_from(processing, 8)
+            )
+        } else {
+            ", m as materialized (select * from unnest($2::smallint[], $3::bigint[], \
+                $4::bigint[]) as m(priority, d, s))"
+                .to_owned()
+        };
+        let free = if !self.merge {
+            String::new()
+        } else if done {
+            format!(
+                " and not exists (select 1 from {processing} q where q.key_hash = w.key_hash \
+                 and q.counter <> all(array(select counter from ended)))"
+            )
+        } else {
+            format!(" and not exists (select 1 from {processing} q where q.key_hash = w.key_hash)")
+        };
+        // Lazy on purpose: the rows of a priority are looked at, and locked, only while more are wanted.
+        let search = |which: &str| {
+            format!(
+                "select w.* from m cross join lateral ( \
+                    select w.ctid as id, w.priority, w.process_date, w.seq, \
+                        octet_length(w.data) as length \
+                    from {waiting} w where w.priority = m.priority \
+                        and (w.process_date, w.seq) >= (m.d, m.s) \
+                        and w.process_date <= (select now from t) \
+                        and w.expiration >= (select now from t){free} \
+                    order by w.process_date, w.seq limit {count} for update of w skip locked) w \
+                 where {which} limit {count}"
+            )
+        };
+        let fast = search(&format!("m.priority < {slow_from}"));
+        let picked = if slow {
+            format!(
+                "fast as materialized ({fast}), slow as materialized ({}), \
+                 picked as (select * from fast union all select * from slow)",
+                search(&format!(
+                    "m.priority >= {slow_from} and not exists (select 1 from fast)"
+                ))
+            )
+        } else {
+            format!("picked as materialized ({fast})")
+        };
+        let bound = if count == 1 {
+            "bound as materialized (select id, priority, process_date, seq from picked)".to_owned()
+        } else {
+            format!(
+                "bound as materialized (select id, priority, process_date, seq from ( \
+                    select *, row_number() over o as place, sum(length) over o as bytes \
+                    from picked window o as (order by priority, process_date, seq)) b \
+                 where place = 1 or bytes <= {bytes_max})"
+            )
+        };
+        let (counted, counted_columns) = if done {
+            (
+                "(select count(*) from taken), (select count(*) from ended)",
+                "claims, done",
+            )
+        } else {
+            ("(select count(*) from taken)", "claims")
+        };
+        let some = if done {
+            "exists (select 1 from taken) or exists (select 1 from ended)"
+        } else {
+            "exists (select 1 from taken)"
+        };
+        let ends = if done {
+            format!(
+                " union all select 2::smallint, {} from ended e \
+                 union all select 3::smallint, {} from freed f",
+                nulls(&[
+                    ("counter", "e.counter"),
+                    ("incarnation", "e.incarnation"),
+                    ("nonce", "e.nonce")
+                ]),
+                nulls(&[
+                    ("seq", "f.seq"),
+                    ("process_date", "f.process_date"),
+                    ("priority", "f.priority")
+                ])
+            )
+        } else {
+            String::new()
+        };
+        format!(
+            "with {TIME}{ended_part}, {picked}, {bound}, \
+             gone as (delete from {waiting} where ctid = any(array(select id from bound)) \
+                returning {ENTRY}), \
+             taken as (insert into {processing} (counter, incarnation, nonce, start, worker, {ENTRY}) \
+                select nextval('cannery_journal.{j}_counter'), $5::bigint, \
+                    ($6::bigint[])[row_number() over ()], t.now, $7::bytea, {} \
+                from gone g cross join t \
+                returning {}), \
+             counted as (insert into {tally} ({counted_columns}) select {counted} where {some}), \
+             ahead as (select m.priority, x.process_date, x.seq from m \
+                left join lateral (select b.process_date, b.seq from bound b \
+                    where b.priority = m.priority \
+                    order by b.process_date desc, b.seq desc limit 1) l on true \
+                cross join lateral (select w.process_date, w.seq from {waiting} w \
+                    where w.priority = m.priority and (w.process_date, w.seq) >= \
+                        (coalesce(l.process_date, m.d), coalesce(l.seq + 1, m.s)) \
+                        and w.expiration >= (select now from t){free} \
+                    order by w.process_date, w.seq limit 1) x) \
+             select 0::smallint as kind, {} \
+             union all select 1::smallint, * from taken \
+             union all select 4::smallint, {} from ahead a{ends}",
+            of("g", ENTRY),
+            SHOWN_PROCESSING,
+            nulls(&[
+                ("start", "(select now from t)"),
+                ("seq", "(select count(*) from picked)"),
+                ("counter", "(select count(*) from bound)"),
+            ]),
+            nulls(&[
+                ("seq", "a.seq"),
+                ("process_date", "a.process_date"),
+                ("priority", "a.priority")
+            ]),
+        )
+    }
+}
+
+/// The leases of tokens that still hold, ended.
+fn ended(processing: &str) -> String {
+    ended_from(processing, 2)
+}
+
+fn ended_from(processing: &str, from: usize) -> String {
+    format!(
+        "ended as (delete from {processing} p \
+            using unnest(${}::bigint[], ${}::bigint[], ${}::bigint[]) \
+                as k(counter, incarnation, nonce) \
+            where p.counter = k.counter and p.incarnation = k.incarnation and p.nonce = k.nonce \
+                and p.start + p.lease >= (select now from t) \
+            returning p.counter, p.incarnation, p.nonce, p.key_hash)",
+        from,
+        from + 1,
+        from + 2
+    )
+}
+
+/// New entries: all of them, or none when a key waits already.
+fn add(id: i32, merge: bool) -> String {
+    let w = format!("j{id}_waiting");
+    let only = if merge {
+        format!("where not exists (select 1 from i join {w} w on w.key_hash = i.key_hash)")
+    } else {
+        String::new()
+    };
+    let ahead = crate::rules::CLOCK_AHEAD_MAX.as_millis();
+    format!(
+        "with {TIME}, i as materialized (select * from unnest($2::bytea[], $3::bytea[], \
+            $4::smallint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bytea[]) with ordinality \
+            as i(key_hash, key, priority, process_date, insertion, expiration, data, place)), \
+         fresh as (insert into {w} (seq, key_hash, key, priority, process_date, insertion, newest, \
+                arrived, expiration, timeouts, strikes, version, lease, data) \
+            select nextval('cannery_journal.j{id}_seq'), i.key_hash, i.key, i.priority, \
+                i.process_date, least(i.insertion, t.now + {ahead}), \
+                least(i.insertion, t.now + {ahead}), t.now, i.expiration, 0, 0, \
+                $9::int, $10::bigint, i.data \
+            from (select * from i order by place) i cross join t {only} \
+            returning priority, process_date, seq), \
+         counted as (insert into j{id}_tally (adds, clamped) select count(*), \
+                (select count(*) from i, t where i.insertion > t.now + {ahead}) \
+            from fresh having count(*) > 0) \
+         select t.now, f.priority, f.process_date, f.seq from t left join ( \
+            select distinct on (priority) priority, process_date, seq from fresh \
+            order by priority, process_date, seq) f on true"
+    )
+}
+
+/// Moves rows with their data from one table to another, with what is known of them anew.
+fn moved(from: &str, id: &str, to: &str, extra: &str) -> String {
+    let extra_arrays = if extra.is_empty() {
+        ""
+    } else {
+        "$2::bigint[], $3::bytea[], "
+    };
+    let first = if extra.is_empty() { 2 } else { 4 };
+    let extra_values = if extra.is_empty() {
+        ""
+    } else {
+        "k.died, k.reason, "
+    };
+    format!(
+        "with k as materialized (select * from unnest($1::bigint[], {extra_arrays}{}) \
+            as k(id, {extra}{META})), \
+         gone as (delete from {from} o using k where o.{id} = k.id \
+            returning o.{id} as id, o.seq, o.key_hash, o.key, o.data) \
+         insert into {to} (seq, key_hash, key, data, {extra}{META}) \
+            select g.seq, g.key_hash, g.key, g.data, {extra_values}{} from gone g join k on k.id = g.id \
+            returning priority, process_date, seq",
+        meta_arrays(first),
+        of("k", META)
+    )
+}
+
+/// The columns in which entries are read, wherever they stand; see `row.rs`.
+const SHOWN: [(&str, &str); 20] = [
+    ("seq", "bigint"),
+    ("key", "bytea"),
+    ("priority", "smallint"),
+    ("process_date", "bigint"),
+    ("insertion", "bigint"),
+    ("newest", "bigint"),
+    ("arrived", "bigint"),
+    ("expiration", "bigint"),
+    ("timeouts", "smallint"),
+    ("strikes", "int"),
+    ("version", "int"),
+    ("lease", "bigint"),
+    ("counter", "bigint"),
+    ("incarnation", "bigint"),
+    ("nonce", "bigint"),
+    ("start", "bigint"),
+    ("worker", "bytea"),
+    ("died", "bigint"),
+    ("reason", "bytea"),
+    ("data", "bytea"),
+];
+
+const SHOWN_PROCESSING: &str = "seq, key, priority, process_date, insertion, newest, arrived, \
+    expiration, timeouts, strikes, version, lease, counter, incarnation, nonce, start, worker, \
+    null::bigint as died, null::bytea as reason, data";
+
+const SHOWN_WAITING: &str = "seq, key, priority, process_date, insertion, newest, arrived, \
+    expiration, timeouts, strikes, version, lease, null::bigint as counter, \
+    null::bigint as incarnation, null::bigint as nonce, null::bigint as start, \
+    null::bytea as worker, null::bigint as died, null::bytea as reason, data";
+
+const SHOWN_DEAD: &str = "seq, key, priority, process_date, insertion, newest, arrived, \
+    expiration, timeouts, strikes, version, lease, null::bigint as counter, \
+    null::bigint as incarnation, null::bigint as nonce, null::bigint as start, \
+    null::bytea as worker, died, reason, data";
+
+/// The columns of [`SHOWN`] with nothing in them but these.
+fn nulls(but: &[(&str, &str)]) -> String {
+    SHOWN
+        .iter()
+        .map(|(name, kind)| {
+            let value = but
+                .iter()
+                .find(|(column, _)| column == name)
+                .map_or("null", |(_, value)| *value);
+            format!("{value}::{kind}")
+        })
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+/// Reading, which is not hot.
+impl Sql {
+    /// Whether something of its key is processed, of a waiting entry `w`.
+    pub(super) fn blocked(&self) -> String {
+        if self.merge {
+            format!(
+                "exists (select 1 from {} q where q.key_hash = w.key_hash)",
+                self.processing
+            )
+        } else {
+            "false".to_owned()
+        }
+    }
+
+    /// The entries of a key. Parameters: date, hash, key.
+    pub(super) fn get(&self) -> String {
+        format!(
+            "with {TIME} select 0::smallint as kind, false as blocked, {SHOWN_PROCESSING} from {} \
+                where key_hash = $2::bytea and key = $3::bytea \
+             union all select 1::smallint, {}, {SHOWN_WAITING} from {} w \
+                where key_hash = $2::bytea and key = $3::bytea \
+                and expiration >= (select now from t) \
+             union all select 2::smallint, false, {SHOWN_DEAD} from {} \
+                where key_hash = $2::bytea and key = $3::bytea \
+             order by kind, seq",
+            self.processing,
+            self.blocked(),
+            self.waiting,
+            self.dead
+        )
+    }
+
+    /// Entries by number. Parameters: numbers in processing, in waiting (with the other parts of their place), and dead.
+    pub(super) fn fetch(&self) -> String {
+        format!(
+            "select 0::smallint as kind, {}, {SHOWN_PROCESSING} from {} \
+                where counter = any($1::bigint[]) \
+             union all select 1::smallint, {}, {} from unnest($2::smallint[], $3::bigint[], \
+                $4::bigint[]) k(p, d, s) join {} w \
+                on w.priority = k.p and w.process_date = k.d and w.seq = k.s \
+             union all select 2::smallint, false, {SHOWN_DEAD} from {} \
+                where seq = any($5::bigint[])",
+            false,
+            self.processing,
+            self.blocked(),
+            SHOWN_WAITING,
+            self.waiting,
+            self.dead
+        )
+    }
+
+    /// The first entry that can be handed out, now or later, of each priority there is.
+    pub(super) fn discover(&self) -> String {
+        let waiting = &self.waiting;
+        format!(
+            "with recursive {TIME}, p(priority) as ( \
+                (select priority from {waiting} order by priority limit 1) \
+                union all select (select w.priority from {waiting} w \
+                    where w.priority > p.priority order by w.priority limit 1) \
+                from p where p.priority is not null) \
+             select t.now, f.* from t left join ( \
+                select p.priority, x.process_date, x.seq from p cross join lateral ( \
+                    select w.process_date, w.seq from {waiting} w where w.priority = p.priority \
+                        and w.expiration >= (select now from t) and not {} \
+                    order by w.process_date, w.seq limit 1) x \
+                where p.priority is not null) f on true",
+            self.blocked()
+        )
+    }
+}

@@ -1,0 +1,176 @@
+//! The side of a process that does not own the journal.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use cannery_runtime::Clock;
+use tokio::sync::Mutex;
+
+use super::frame::{self, REQUEST_BYTES_MAX, Request};
+use crate::data::Data;
+use crate::declaration::Declaration;
+use crate::engine::{Engine, Health};
+use crate::error::{Error, ErrorKind};
+use crate::op::{Op, Reply};
+use crate::wake::{Alarm, Wakes};
+
+mod link;
+
+use link::Link;
+
+/// How long a server may take to greet: it does nothing else then, so a longer silence is a process that hangs.
+const GREET_LIMIT: Duration = Duration::from_secs(10);
+
+/// A journal behind the socket of the process that owns it.
+///
+/// A lost connection is opened again by the next request. Requests that were under way are `Unavailable`: they may or may
+/// not have been done. Listeners are woken when a connection is lost, and when there is a new one.
+#[derive(Debug)]
+pub struct Remote {
+    socket: PathBuf,
+    next_id: AtomicU64,
+    news: Arc<News>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+enum State {
+    Open(Arc<Link>),
+    Closed,
+}
+
+/// What the server told without being asked.
+#[derive(Debug)]
+struct News {
+    /// Nothing once the journal is closed here.
+    alarm: std::sync::Mutex<Option<Alarm>>,
+    declaration: std::sync::Mutex<Declaration>,
+    health: std::sync::Mutex<Health>,
+}
+
+impl News {
+    fn ring(&self) {
+        if let Some(alarm) = lock(&self.alarm).as_ref() {
+            alarm.ring();
+        }
+    }
+}
+
+fn lock<T>(of: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Remote {
+    /// Connects to the process that serves `socket`.
+    ///
+    /// # Errors
+    /// `Unavailable` when nobody serves it or answers, `Denied` when it belongs to somebody else, `Locked` when its process
+    /// speaks another protocol.
+    pub async fn connect(socket: &Path) -> Result<Arc<Self>, Error> {
+        let news = Arc::new(News {
+            alarm: std::sync::Mutex::new(Some(Alarm::new())),
+            declaration: std::sync::Mutex::default(),
+            health: std::sync::Mutex::new(Health::Good),
+        });
+        let link = open(socket, &news).await?;
+        Ok(Arc::new(Self {
+            socket: socket.to_owned(),
+            next_id: AtomicU64::new(1),
+            news,
+            state: Mutex::new(State::Open(Arc::new(link))),
+        }))
+    }
+
+    /// The connection; a new one where it was lost. All callers wait for the same attempt.
+    async fn link(&self) -> Result<Arc<Link>, Error> {
+        let mut state = self.state.lock().await;
+        let link = match &*state {
+            State::Closed => return Err(closed()),
+            State::Open(link) => link,
+        };
+        if !link.is_over() {
+            return Ok(Arc::clone(link));
+        }
+        let link = Arc::new(open(&self.socket, &self.news).await?);
+        *state = State::Open(Arc::clone(&link));
+        // Nobody knows what was missed.
+        self.news.ring();
+        Ok(link)
+    }
+}
+
+async fn open(socket: &Path, news: &Arc<News>) -> Result<Link, Error> {
+    // The other side lives in real time, whatever the clock of the journal is.
+    let greeted = Clock::real()
+        .timeout(GREET_LIMIT, Link::open(socket, Arc::clone(news)))
+        .await;
+    match greeted {
+        Ok(link) => link,
+        Err(late) => Err(unreachable(socket, late)),
+    }
+}
+
+fn unreachable(socket: &Path, why: impl fmt::Display) -> Error {
+    let socket = socket.display();
+    Error::new(
+        ErrorKind::Unavailable,
+        format!("cannot reach the process that owns the journal at socket `{socket}`: {why}"),
+    )
+}
+
+fn cannot_connect(socket: &Path, error: &io::Error) -> Error {
+    let mut failed = unreachable(socket, error);
+    if error.kind() == io::ErrorKind::PermissionDenied {
+        failed.kind = ErrorKind::Denied;
+    }
+    failed
+}
+
+fn closed() -> Error {
+    Error::new(ErrorKind::Closed, "the journal is closed")
+}
+
+#[async_trait]
+impl Engine for Remote {
+    async fn call(&self, op: Op) -> Result<Reply<Data>, Error> {
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let request = frame::pack(&Request { id, op: &op }, REQUEST_BYTES_MAX)
+            .map_err(|error| Error::invalid(format!("the request cannot be sent: {error}")))?;
+        let Some(request) = request else {
+            return Err(Error::invalid(format!(
+                "the request has more than {REQUEST_BYTES_MAX} bytes; split it"
+            )));
+        };
+        self.link().await?.ask(id, request).await
+    }
+
+    fn wakes(&self) -> Wakes {
+        let alarm = lock(&self.news.alarm);
+        alarm
+            .as_ref()
+            .map_or_else(|| Alarm::new().listen(), Alarm::listen)
+    }
+
+    fn declaration(&self) -> Declaration {
+        lock(&self.news.declaration).clone()
+    }
+
+    fn health(&self) -> Health {
+        lock(&self.news.health).clone()
+    }
+
+    async fn close(&self) {
+        let before = std::mem::replace(&mut *self.state.lock().await, State::Closed);
+        // First, so that the end of the connection is not taken for a lost one.
+        lock(&self.news.alarm).take();
+        if let State::Open(link) = before {
+            link.close().await;
+        }
+        *lock(&self.news.health) = Health::Bad(closed().message);
+    }
+}

@@ -1,0 +1,206 @@
+//! Looking without touching.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use super::slots::SlotId;
+use super::{Handle, State};
+use crate::date::Date;
+use crate::declaration::Declaration;
+use crate::entry::{Cursor, Entry, Page, Query, Standing, Status};
+use crate::key::Key;
+use crate::op::{Depth, Op, Stats};
+use crate::priority::Priority;
+
+/// How many entries one page may look at: a rare prefix must not hold up everybody else.
+const EXAMINED_MAX: usize = 10_000;
+
+impl<D: Handle> State<D> {
+    /// The entries of a key: processing, waiting, dead.
+    pub(super) fn get(&self, key: &Key) -> Vec<Entry<D>> {
+        let key_of = |id| &self.slot(id).key;
+        let processing = self.processing_keys.all(key, key_of);
+        let waiting = self.waiting_keys.all(key, key_of);
+        [processing, waiting, self.dead_of(key)]
+            .into_iter()
+            .flatten()
+            .map(|id| self.entry(id))
+            .collect()
+    }
+
+    /// The dead entries of a key. The dead list is searched: it is short, or somebody has more pressing trouble.
+    pub(super) fn dead_of(&self, key: &Key) -> Vec<SlotId> {
+        self.dead
+            .values()
+            .copied()
+            .filter(|id| self.slot(*id).key == *key)
+            .take(Op::KEY_ENTRIES_MAX)
+            .collect()
+    }
+
+    /// How many entries of a key an operation on it concerns.
+    #[must_use]
+    pub fn count_of(&self, key: &Key) -> usize {
+        let key_of = |id| &self.slot(id).key;
+        let processing = self.processing_keys.all(key, key_of).len();
+        let waiting = self.waiting_keys.all(key, key_of).len();
+        processing.min(Op::KEY_ENTRIES_MAX)
+            + waiting.min(Op::KEY_ENTRIES_MAX)
+            + self.dead_of(key).len()
+    }
+
+    pub(super) fn list(&self, query: &Query) -> Page<D> {
+        let limit = query.limit.clamp(1, Query::LIMIT_MAX) as usize;
+        let mut page = Page {
+            entries: Vec::new(),
+            next: None,
+        };
+        let places = query
+            .stages()
+            .into_iter()
+            .flat_map(|stage| self.stage(stage, query));
+        for (examined, (cursor, id)) in places.enumerate() {
+            if page.entries.len() == limit || examined == EXAMINED_MAX {
+                return page;
+            }
+            let slot = self.slot(id);
+            page.next = Some(cursor);
+            if query.wants(&slot.key, slot.meta.priority) {
+                page.entries.push(self.entry(id));
+            }
+        }
+        page.next = None;
+        page
+    }
+
+    /// The entries of one status, after the cursor.
+    fn stage<'a>(
+        &'a self,
+        status: Status,
+        query: &Query,
+    ) -> Box<dyn Iterator<Item = (Cursor, SlotId)> + 'a> {
+        let after = query.after.filter(|after| after.status == status);
+        let by_seq = match status {
+            Status::Waiting => return self.stage_waiting(after, query.priority),
+            Status::Processing => &self.processing,
+            Status::Blocked => &self.blocked,
+            Status::Dead => &self.dead,
+        };
+        let from = after.map_or(Bound::Unbounded, |after| Bound::Excluded(after.seq));
+        Box::new(
+            by_seq
+                .range((from, Bound::Unbounded))
+                .map(move |(seq, id)| {
+                    let cursor = Cursor {
+                        status,
+                        priority: Priority(0),
+                        process: Date::default(),
+                        seq: *seq,
+                    };
+                    (cursor, *id)
+                }),
+        )
+    }
+
+    fn stage_waiting(
+        &self,
+        after: Option<Cursor>,
+        only: Option<Priority>,
+    ) -> Box<dyn Iterator<Item = (Cursor, SlotId)> + '_> {
+        let first = after.map_or(Priority(0), |after| after.priority);
+        let lists = self
+            .ready
+            .range(first..)
+            .filter(move |(priority, _)| only.is_none_or(|only| only == **priority));
+        Box::new(lists.flat_map(move |(priority, list)| {
+            let from = match after {
+                Some(after) if after.priority == *priority => {
+                    Bound::Excluded((after.process, after.seq))
+                }
+                Some(_) | None => Bound::Unbounded,
+            };
+            list.range((from, Bound::Unbounded))
+                .map(move |((process, seq), id)| {
+                    let cursor = Cursor {
+                        status: Status::Waiting,
+                        priority: *priority,
+                        process: *process,
+                        seq: *seq,
+                    };
+                    (cursor, *id)
+                })
+        }))
+    }
+
+    /// Numbers.
+    #[must_use]
+    pub fn stats(&self, now: Date) -> Stats {
+        let mut depths: BTreeMap<Priority, Depth> = BTreeMap::new();
+        for (priority, list) in &self.ready {
+            let depth = depth_of(&mut depths, *priority);
+            depth.waiting = list.len() as u64;
+            depth.due = due(list, now);
+        }
+        for id in self.blocked.values() {
+            depth_of(&mut depths, self.slot(*id).meta.priority).blocked += 1;
+        }
+        for id in self.processing.values() {
+            depth_of(&mut depths, self.slot(*id).meta.priority).processing += 1;
+        }
+        Stats {
+            depths: depths.into_values().collect(),
+            dead: self.dead.len() as u64,
+            oldest_due: self.next_due().filter(|date| *date <= now),
+            next_due: self.next_after(now),
+            oldest_lease: self.oldest_lease(),
+            counts: self.counts,
+            version: self.declaration().0,
+        }
+    }
+
+    fn next_after(&self, now: Date) -> Option<Date> {
+        self.ready
+            .values()
+            .filter_map(|list| {
+                let mut later = list.range((Bound::Excluded((now, u64::MAX)), Bound::Unbounded));
+                later.next().map(|((process, _), _)| *process)
+            })
+            .min()
+    }
+
+    fn oldest_lease(&self) -> Option<Date> {
+        self.processing
+            .values()
+            .filter_map(|id| match &self.slot(*id).standing {
+                Standing::Processing(lease) => Some(lease.start),
+                Standing::Waiting | Standing::Dead(_) => None,
+            })
+            .min()
+    }
+
+    pub(super) fn put_declaration(&mut self, version: u32, declaration: Declaration) {
+        if self.is_empty() {
+            self.waiting_keys = super::KeyIndex::new(declaration.merge);
+            self.processing_keys = super::KeyIndex::new(declaration.merge);
+        }
+        self.declarations.insert(version, declaration);
+    }
+}
+
+fn depth_of(depths: &mut BTreeMap<Priority, Depth>, priority: Priority) -> &mut Depth {
+    depths.entry(priority).or_insert(Depth {
+        priority,
+        waiting: 0,
+        due: 0,
+        blocked: 0,
+        processing: 0,
+    })
+}
+
+/// How many of a list are due. Most lists are due whole or not at all, and then nothing is counted.
+fn due(list: &BTreeMap<(Date, u64), SlotId>, now: Date) -> u64 {
+    match list.last_key_value() {
+        Some(((last, _), _)) if *last <= now => list.len() as u64,
+        Some(_) | None => list.range(..=(now, u64::MAX)).count() as u64,
+    }
+}

@@ -1,0 +1,164 @@
+//! Tables. On a narrow screen each row becomes a small sheet of its own.
+
+use maud::{Markup, Render, html};
+
+use super::text::{clean, visible};
+
+/// How many rows a table has at most.
+const ROWS_MAX: usize = 50;
+
+/// Rows under a title.
+#[derive(Clone, Debug)]
+pub struct Table {
+    title: String,
+    heads: Vec<String>,
+    rows: Vec<Vec<Cell>>,
+    more: Option<String>,
+    empty: String,
+}
+
+/// One cell.
+#[derive(Clone, Debug)]
+pub struct Cell(Kind, String);
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Text,
+    Time,
+    Number,
+    Code,
+    Command,
+}
+
+impl Cell {
+    /// Words.
+    #[must_use]
+    pub fn text(text: impl AsRef<str>) -> Self {
+        Self(Kind::Text, clean(text.as_ref()))
+    }
+
+    /// A time or another few words that are not broken.
+    #[must_use]
+    pub fn time(text: impl AsRef<str>) -> Self {
+        Self(Kind::Time, clean(text.as_ref()))
+    }
+
+    /// A number, set to the right.
+    #[must_use]
+    pub fn number(number: u64) -> Self {
+        Self(Kind::Number, number.to_string())
+    }
+
+    /// A name of something.
+    #[must_use]
+    pub fn code(text: impl AsRef<str>) -> Self {
+        Self(Kind::Code, clean(text.as_ref()))
+    }
+
+    /// A command to copy, which is not cut.
+    #[must_use]
+    pub fn command(text: impl AsRef<str>) -> Self {
+        Self(
+            Kind::Command,
+            text.as_ref().chars().map(visible).collect::<String>(),
+        )
+    }
+}
+
+impl Table {
+    /// The most rows that are shown.
+    pub const ROWS_MAX: usize = ROWS_MAX;
+
+    /// A table without rows.
+    #[must_use]
+    pub fn new<const N: usize>(title: impl Into<String>, heads: [&str; N]) -> Self {
+        Self {
+            title: title.into(),
+            heads: heads.map(ToOwned::to_owned).into(),
+            rows: Vec::new(),
+            more: None,
+            empty: "Nothing to show.".to_owned(),
+        }
+    }
+
+    /// One more row; of more than [`Table::ROWS_MAX`] the first are kept.
+    #[must_use]
+    pub fn row(mut self, cells: Vec<Cell>) -> Self {
+        if self.rows.len() < ROWS_MAX {
+            self.rows.push(cells);
+        }
+        self
+    }
+
+    /// What to say while there are no rows.
+    #[must_use]
+    pub fn empty(mut self, text: impl Into<String>) -> Self {
+        self.empty = text.into();
+        self
+    }
+
+    /// How many there are in all, and how to see the rest: said when there are more than rows.
+    #[must_use]
+    pub fn of(mut self, total: u64, how: &str) -> Self {
+        let shown = u64::try_from(self.rows.len()).unwrap_or(u64::MAX);
+        if total > shown {
+            self.more = Some(format!("and {} more; see all with `{how}`", total - shown));
+        }
+        self
+    }
+}
+
+impl Render for Table {
+    fn render(&self) -> Markup {
+        html! {
+            div.part {
+                h3 { (self.title) }
+                @if self.rows.is_empty() && self.more.is_none() {
+                    p.none { (self.empty) }
+                } @else {
+                    div.sheet {
+                        @if !self.rows.is_empty() { (self.grid()) }
+                        @if let Some(more) = &self.more { p.more { (crate::page::prose(more)) } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Table {
+    fn grid(&self) -> Markup {
+        html! {
+            table.rows {
+                thead { tr { @for (at, head) in self.heads.iter().enumerate() { th class=[self.is_number(at).then_some("num")] scope="col" { (head) } } } }
+                tbody {
+                    @for row in &self.rows {
+                        tr { @for (head, cell) in self.heads.iter().zip(row) { td class=[cell.is_number().then_some("num")] data-head=(head) { (cell) } } }
+                    }
+                }
+            }
+        }
+    }
+
+    fn is_number(&self, column: usize) -> bool {
+        let first = self.rows.first().and_then(|row| row.get(column));
+        first.is_some_and(Cell::is_number)
+    }
+}
+
+impl Cell {
+    fn is_number(&self) -> bool {
+        matches!(self.0, Kind::Number)
+    }
+}
+
+impl Render for Cell {
+    fn render(&self) -> Markup {
+        match self.0 {
+            Kind::Text | Kind::Number => html! { span { (self.1) } },
+            Kind::Time => html! { span.time { (self.1) } },
+            Kind::Code => html! { code { (self.1) } },
+            Kind::Command => html! { code.command { (self.1) } },
+        }
+    }
+}
