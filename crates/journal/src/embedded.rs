@@ -5,7 +5,8 @@
 //! | `committer.rs` | the thread that does everything: many requests, one write, one sync |
 //! | `log.rs`, `segment.rs`, `spare.rs` | the files: filled in order, freed from the front, used again |
 //! | `record.rs`, `wire.rs` | what stands in them; the frame around it is `cannery_formats::journal_segment` |
-//! | `recovery.rs` | opening after a crash, torn tails and damage |
+//! | `compaction.rs` | what stays long moves on |
+//! | `recovery.rs`, `salvage.rs` | opening after a crash, torn tails and damage |
 //! | `timer.rs` | wake-ups |
 
 use std::fmt;
@@ -31,11 +32,13 @@ use crate::wake::Wakes;
 
 mod about;
 mod committer;
+mod compaction;
 mod home;
 mod log;
 mod period;
 mod record;
 mod recovery;
+mod salvage;
 mod segment;
 mod shared;
 mod spare;
@@ -125,9 +128,10 @@ impl Embedded {
             declaration.check()?;
         }
         let wanted = declaration.clone();
-        let opened = tokio::task::spawn_blocking(move || Opened::open(place, wanted, layout))
-            .await
-            .map_err(|error| Error::new(ErrorKind::Corrupt, error.to_string()))??;
+        let opened =
+            tokio::task::spawn_blocking(move || Opened::open(place, wanted.as_ref(), layout))
+                .await
+                .map_err(|error| Error::new(ErrorKind::Corrupt, error.to_string()))??;
         let engine = Arc::new(opened.start()?);
         if let Some(declaration) = declaration.filter(|wanted| *wanted != engine.declaration()) {
             engine.call(Op::Declare(Box::new(declaration))).await?;
@@ -156,7 +160,11 @@ struct Opened {
 }
 
 impl Opened {
-    fn open(place: Place, declaration: Option<Declaration>, layout: Layout) -> Result<Self, Error> {
+    fn open(
+        place: Place,
+        declaration: Option<&Declaration>,
+        layout: Layout,
+    ) -> Result<Self, Error> {
         if declaration.is_none() && !exists(&place) {
             return Err(Error::new(
                 ErrorKind::Unknown,
@@ -180,7 +188,7 @@ impl Opened {
                 pace: layout.pace,
                 now: Date::from(place.clock.now()),
             },
-            declaration.as_ref(),
+            declaration,
         )?;
         About::new(&state, incarnation, log.front())
             .write(&*place.disk, &place.dir)

@@ -14,13 +14,12 @@ use super::home::Home;
 use super::log::{ENTRY_BYTES, Log};
 use super::record::Checkpoint;
 use super::shared::Shared;
-use super::spare::Pace;
 use super::{FailedTo as _, Place, io_error, period};
 use crate::data::Data;
 use crate::date::Date;
 use crate::error::{Error, ErrorKind};
 use crate::op::{Op, Reply, Retry};
-use crate::state::{Ledger as _, State};
+use crate::state::State;
 use crate::token::{Token, TokenSource};
 
 /// What the thread is asked.
@@ -41,9 +40,6 @@ const SWEEP_MAX: usize = 10_000;
 
 /// What the record of one swept entry takes at most, with what becomes of its successor.
 const SWEPT_BYTES: usize = 2 * ENTRY_BYTES + 2 * Op::TEXT_BYTES_MAX;
-
-/// How much is written again in one step of compaction.
-const REWRITE_BYTES: usize = 1 << 20;
 
 /// How long a journal is empty before its files are treated as `on_empty` says.
 const EMPTY_FOR: Duration = Duration::from_secs(1);
@@ -161,7 +157,7 @@ impl Committer {
     }
 
     /// Begins a batch. `Full` and `Invalid` leave everything as it was; any other error is the end.
-    fn begin(&mut self, need: usize, now: Date) -> Result<(), Error> {
+    pub(super) fn begin(&mut self, need: usize, now: Date) -> Result<(), Error> {
         let (state, incarnation, front) = (&self.state, self.incarnation, self.log.front());
         let period = period::number(state.declaration().1.period, now);
         let begun = self
@@ -187,7 +183,7 @@ impl Committer {
             .collect()
     }
 
-    fn commit(&mut self, now: Date) -> Result<(), Error> {
+    pub(super) fn commit(&mut self, now: Date) -> Result<(), Error> {
         let stirred = self.log.is_stirred();
         self.log.commit().failed_to("write to the log")?;
         if stirred && self.state.next_due().is_some_and(|due| due <= now) {
@@ -289,105 +285,6 @@ impl Committer {
         }
     }
 
-    fn is_compacting(&self) -> bool {
-        let Some(oldest) = self.log.oldest_sealed() else {
-            return false;
-        };
-        let damaged = self
-            .rewrite_through
-            .is_some_and(|through| oldest <= through);
-        let (all, live) = self.log.weigh();
-        damaged || all > 2 * live + 4 * self.log.habits.segment_bytes
-    }
-
-    /// Compacts a step at a time, or to the end where every effect is to have its number.
-    fn compact(&mut self) -> Result<(), Error> {
-        self.leave_damage()?;
-        while self.is_compacting() {
-            self.stuck = !self.compact_step()?;
-            self.leave_damage()?;
-            if self.stuck || self.log.habits.pace == Pace::Free {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    /// Some entries at home in the oldest segment find a new home in the last one. Says whether there was room for them.
-    fn compact_step(&mut self) -> Result<bool, Error> {
-        let Some(oldest) = self.log.oldest_sealed() else {
-            return Ok(false);
-        };
-        let now = Date::from(self.clock.now());
-        let mut bytes = 0;
-        let mut step = Vec::new();
-        for id in self.state.find(|place| place.segment == oldest) {
-            bytes += entry_bytes(&self.state, id);
-            if bytes > REWRITE_BYTES.min(self.log.batch_bytes_max() / 4) && !step.is_empty() {
-                break;
-            }
-            step.push(id);
-        }
-        let need = step.iter().map(|id| entry_bytes(&self.state, *id)).sum();
-        match self.begin(need, now) {
-            Ok(()) => {}
-            Err(error) if error.kind == ErrorKind::Closed => return Err(error),
-            // Without room the old segment stays: nothing is lost, and nothing is gained.
-            Err(_) => return Ok(false),
-        }
-        let mut lost = Vec::new();
-        for id in step {
-            match self.log.read(*self.state.data(id)) {
-                Ok(data) => {
-                    let home = self
-                        .log
-                        .put(&self.state.whole(id), &Data::from_stored(data));
-                    let old = self.state.relocate(id, home);
-                    self.log.free(&old);
-                }
-                Err(error) => lost.push((id, error.to_string())),
-            }
-        }
-        for (id, reason) in lost {
-            self.shared.warn(&reason);
-            self.state.lose(id, now, &mut self.log);
-        }
-        self.commit(now)?;
-        Ok(true)
-    }
-
-    /// Where the segment that is written to is damaged, a new one is begun, so that the damaged one can be emptied.
-    fn leave_damage(&mut self) -> Result<(), Error> {
-        let Some(through) = self.rewrite_through else {
-            return Ok(());
-        };
-        match self.log.newest() {
-            Some(newest) if newest <= through => {
-                let now = Date::from(self.clock.now());
-                let period = period::number(self.state.declaration().1.period, now);
-                let checkpoint = checkpoint(&self.state, self.incarnation, self.log.front());
-                self.log
-                    .begin_anew(0, now, period, &checkpoint)
-                    .failed_to("begin a segment")?;
-                self.commit(now)
-            }
-            Some(_) => {
-                if self
-                    .log
-                    .oldest_sealed()
-                    .is_none_or(|oldest| oldest > through)
-                {
-                    self.rewrite_through = None;
-                }
-                Ok(())
-            }
-            None => {
-                self.rewrite_through = None;
-                Ok(())
-            }
-        }
-    }
-
     /// An empty journal gives its files back, once it has been empty for a while: who adds and takes all the time must not
     /// pay for it.
     fn rest(&mut self) -> Result<(), Error> {
@@ -425,7 +322,7 @@ type Applied = (
     oneshot::Sender<Result<Reply<Data>, Error>>,
 );
 
-fn checkpoint(state: &State<Home>, incarnation: u64, front: u32) -> Checkpoint {
+pub(super) fn checkpoint(state: &State<Home>, incarnation: u64, front: u32) -> Checkpoint {
     Checkpoint {
         counts: *state.counts(),
         next_seq: state.next_seq(),
@@ -512,11 +409,6 @@ fn bytes_of(op: &Op, state: &State<Home>) -> usize {
     };
     // And the counts.
     effects + ENTRY_BYTES
-}
-
-fn entry_bytes(state: &State<Home>, id: u32) -> usize {
-    let lease = Op::TEXT_BYTES_MAX;
-    ENTRY_BYTES + lease + state.key(id).as_str().len() + state.data(id).len as usize
 }
 
 /// The journal ends with this error; what was acknowledged before is safe.

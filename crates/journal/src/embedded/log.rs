@@ -39,6 +39,16 @@ pub(super) struct Habits {
     pub(super) wipe: bool,
 }
 
+/// What was found when a journal was opened.
+pub(super) struct Start {
+    pub(super) segments: BTreeMap<u32, Segment>,
+    /// The number of the next batch.
+    pub(super) next_batch: u64,
+    /// The first segment that counts.
+    pub(super) front: u32,
+    pub(super) spare: Spare,
+}
+
 #[derive(Debug)]
 pub(super) struct Log {
     disk: Arc<dyn Disk>,
@@ -58,30 +68,28 @@ pub(super) struct Log {
 }
 
 impl Log {
-    /// A log with the segments that were found, in order.
+    /// A log that goes on where it was found.
     pub(super) fn new(
         disk: Arc<dyn Disk>,
         dir: &Path,
         rng: Rng,
         habits: Habits,
-        segments: BTreeMap<u32, Segment>,
-        next_batch: u64,
-        front: u32,
-        spare: Spare,
+        start: Start,
     ) -> Self {
-        let next_number = segments
+        let next_number = start
+            .segments
             .last_key_value()
-            .map_or(front, |(last, _)| front.max(last + 1));
+            .map_or(start.front, |(last, _)| start.front.max(last + 1));
         Self {
             disk,
             dir: dir.to_owned(),
             rng,
             habits,
-            segments,
-            spare,
+            segments: start.segments,
+            spare: start.spare,
             next_number,
-            next_batch,
-            front,
+            next_batch: start.next_batch,
+            front: start.front,
             batch: Vec::new(),
             stirred: false,
         }

@@ -9,12 +9,13 @@ use cannery_formats::journal_segment::{
     Batch, Found, HEADER_BYTES, Header, SECTOR_BYTES, SegmentId, check_header, find_batch,
 };
 use cannery_runtime::Rng;
-use cannery_runtime::disk::{self, Disk, DiskFile, Open};
+use cannery_runtime::disk::{Disk, DiskFile, Open};
 
 use super::about::{self, About};
 use super::home::Home;
-use super::log::{Habits, Log};
+use super::log::{Habits, Log, Start};
 use super::record::{self, Checkpoint, Record};
+use super::salvage::{front_in, harden, set_aside};
 use super::segment::{Segment, read_exact};
 use super::spare::{Pace, Spare};
 use super::wire::Take;
@@ -23,9 +24,6 @@ use crate::date::Date;
 use crate::declaration::Declaration;
 use crate::error::{Error, ErrorKind};
 use crate::state::{Replay, State};
-
-/// The folder for what was damaged.
-const DAMAGED: &str = "damaged";
 
 /// What was found when a journal was opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -425,15 +423,18 @@ impl Reader<'_> {
             on_empty: declaration.on_empty,
             wipe: declaration.wipe,
         };
+        let start = Start {
+            segments,
+            next_batch: self.expected.unwrap_or(1),
+            front: self.front,
+            spare,
+        };
         Log::new(
             Arc::clone(opening.disk),
             opening.dir,
             opening.rng.clone(),
             habits,
-            segments,
-            self.expected.unwrap_or(1),
-            self.front,
-            spare,
+            start,
         )
     }
 
@@ -448,58 +449,6 @@ impl Reader<'_> {
             rewrite_through: self.rewrite_through,
         }
     }
-}
-
-/// What the batches of a segment say about which segment is the first that counts; nothing if it has none.
-fn front_in(id: SegmentId, bytes: &[u8]) -> Option<u32> {
-    let mut offset = HEADER_BYTES;
-    let mut front = None;
-    while let Some(rest) = usize::try_from(offset).ok().and_then(|at| bytes.get(at..)) {
-        let Found::Whole(batch) = find_batch(id, rest) else {
-            break;
-        };
-        let mut take = Take::new(batch.records);
-        while !take.is_empty() {
-            match record::take(&mut take) {
-                Ok(Record::Front(later)) => front = front.max(Some(later)),
-                Ok(Record::Checkpoint(checkpoint)) => front = front.max(Some(checkpoint.front)),
-                Ok(Record::Effect(_) | Record::Whole { .. }) => {}
-                Err(_) => break,
-            }
-        }
-        offset = batch.end(offset);
-    }
-    front
-}
-
-/// Writes the batches of a segment again, as they are. What a killed process left may be in the cache of the operating
-/// system alone, and a sync that failed may have left it there for good as if it were written.
-fn harden(segment: &Segment) -> io::Result<()> {
-    let mut bytes = vec![0; usize::try_from(segment.end).map_err(|_| io::ErrorKind::FileTooLarge)?];
-    read_exact(&*segment.file, 0, &mut bytes)?;
-    let body = usize::try_from(HEADER_BYTES).map_err(|_| io::ErrorKind::FileTooLarge)?;
-    if bytes.len() > body {
-        segment.file.write_all_at(HEADER_BYTES, &bytes[body..])?;
-    }
-    segment.file.sync_data()
-}
-
-/// Copies a damaged file to where nothing removes it; a copy of the same name is not replaced.
-fn set_aside(disk: &dyn Disk, dir: &Path, path: &Path) -> io::Result<PathBuf> {
-    let folder = dir.join(DAMAGED);
-    disk::create_dir_all(disk, &folder)?;
-    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
-    let copy = folder.join(name);
-    match disk.metadata(&copy) {
-        Ok(_) => return Ok(copy),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => return Err(error),
-    }
-    let file: Box<dyn DiskFile> = disk.open(path, Open::Read)?;
-    let mut bytes = vec![0; usize::try_from(file.len()?).map_err(|_| io::ErrorKind::FileTooLarge)?];
-    read_exact(&*file, 0, &mut bytes)?;
-    disk::write_private(disk, &copy, &bytes)?;
-    Ok(copy)
 }
 
 fn newer(path: &Path, format: u32) -> Error {

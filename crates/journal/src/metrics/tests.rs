@@ -158,7 +158,7 @@ async fn numbers_of_the_engine_are_shown_with_ages_that_grow() {
 }
 
 #[tokio::test]
-async fn a_journal_that_is_not_open_or_was_closed_is_down() {
+async fn a_journal_is_down_until_it_is_open() {
     let bench = Bench::new();
     bench.metrics.expect("later");
     let up = r#"cannery_journal_up{journal="later"}"#;

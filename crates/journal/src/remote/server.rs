@@ -27,6 +27,9 @@ const CONNECTIONS_MAX: usize = 64;
 /// The pause after a connection that could not be accepted; of real time, like the trouble it waits for.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// How long a stop waits for answers to requests that are under way; of real time, like the clients.
+const DRAIN: Duration = Duration::from_secs(5);
+
 /// A socket that is being served.
 #[must_use = "the socket is served until its tasks are stopped; keep this to end it before"]
 #[derive(Debug)]
@@ -36,8 +39,7 @@ pub struct Served {
 }
 
 impl Served {
-    /// Ends all connections, removes the socket and waits until that is done; what is under way is answered with
-    /// `Unavailable` on the other side. To be called before the engine is closed and the lock on its folder let go.
+    /// Answers what is under way, ends all connections, removes the socket and waits until that is done. To be called before the engine is closed and the lock on its folder let go.
     pub async fn stop(&self) {
         self.stop.cancel();
         self.ended.cancelled().await;
@@ -153,7 +155,7 @@ impl Server {
                 () = stop.cancelled() => break,
                 Some(_) = connections.join_next() => {}
                 accepted = listener.accept() => match accepted {
-                    Ok((stream, _)) => self.admit(stream, &mut connections).await,
+                    Ok((stream, _)) => self.admit(stream, &stop, &mut connections).await,
                     Err(error) => {
                         // Out of file descriptors, most likely, which passes; the client waits in the meantime.
                         tracing::warn!(%error, "cannot accept a connection to the journal; trying again");
@@ -162,10 +164,22 @@ impl Server {
                 },
             }
         }
-        connections.shutdown().await;
+        // Requests under way are answered; who does not read his answers is not waited for.
+        let clock = Clock::real();
+        let answered = clock.timeout(DRAIN, async {
+            while connections.join_next().await.is_some() {}
+        });
+        if answered.await.is_err() {
+            connections.shutdown().await;
+        }
     }
 
-    async fn admit(&self, stream: UnixStream, connections: &mut JoinSet<()>) {
+    async fn admit(
+        &self,
+        stream: UnixStream,
+        stop: &CancellationToken,
+        connections: &mut JoinSet<()>,
+    ) {
         let refusal = match may_connect(&stream) {
             Err(error) => Some(error),
             Ok(()) if connections.len() >= CONNECTIONS_MAX => Some(Error::new(
@@ -177,7 +191,7 @@ impl Server {
         match refusal {
             Some(error) => refuse(stream, error).await,
             None => {
-                let connection = connection::serve(self.clone(), stream);
+                let connection = connection::serve(self.clone(), stream, stop.clone());
                 connections.spawn(connection);
             }
         }

@@ -1,6 +1,7 @@
 //! One connection: requests in, answers and news out.
 
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 
 use tokio::io::{AsyncWriteExt as _, BufReader};
@@ -8,6 +9,7 @@ use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 
 use super::{Server, answer};
 use crate::declaration::Declaration;
@@ -31,15 +33,20 @@ const QUEUE: usize = 16;
 /// A frame to write, with what its request holds until it is written.
 type Outgoing = (Vec<u8>, Vec<OwnedSemaphorePermit>);
 
-/// Serves one client until it leaves or talks nonsense.
-pub(super) async fn serve(server: Server, stream: UnixStream) {
+/// Serves one client until it leaves, talks nonsense, or a stop is asked for; then requests under way are answered.
+pub(super) async fn serve(server: Server, stream: UnixStream, stop: CancellationToken) {
     // Listening begins before the greeting: what happens after it is told.
     let (wakes, declared) = (server.engine.wakes(), server.declared.listen());
     let (from, to) = stream.into_split();
     let (connection, queue) = Connection::new(server);
+    let mut writing = pin!(write(to, queue));
     let ended = tokio::select! {
-        ended = write(to, queue) => ended,
-        ended = connection.read(from) => ended,
+        ended = &mut writing => ended,
+        ended = connection.read(from, &stop) => {
+            // The last answers are written when nobody can add another.
+            drop(connection);
+            ended.and(writing.await)
+        }
         ended = connection.tell(wakes, declared) => ended,
     };
     if let Err(error) = ended {
@@ -120,10 +127,18 @@ impl Connection {
         Ok(())
     }
 
-    async fn read(&self, from: OwnedReadHalf) -> io::Result<()> {
+    async fn read(&self, from: OwnedReadHalf, stop: &CancellationToken) -> io::Result<()> {
         let mut from = BufReader::new(from);
         let mut calls = JoinSet::new();
-        while let Some(content) = frame::read(&mut from, REQUEST_BYTES_MAX).await? {
+        loop {
+            let content = tokio::select! {
+                biased;
+                () = stop.cancelled() => break,
+                content = frame::read(&mut from, REQUEST_BYTES_MAX) => content?,
+            };
+            let Some(content) = content else {
+                return Ok(());
+            };
             let kib = u32::try_from(content.len().div_ceil(1024)).unwrap_or(u32::MAX);
             let permits = vec![
                 permits(&self.requests, 1).await?,
@@ -135,6 +150,7 @@ impl Connection {
             calls.spawn(self.clone().answer(id, op, permits));
             while calls.try_join_next().is_some() {}
         }
+        while calls.join_next().await.is_some() {}
         Ok(())
     }
 
