@@ -113,7 +113,7 @@ impl<'a> Journals<'a> {
     pub(crate) async fn known(&self) -> Result<Vec<Known>, Failure> {
         let default = &self.default_settings().engine;
         let declared = match default {
-            EngineAddress::Embedded => self.folders(),
+            EngineAddress::Embedded => folders(self.config),
             EngineAddress::Postgres(url) => self.names_in(url).await?,
         };
         let configured = self.config.journals.iter().map(|(name, settings)| Known {
@@ -182,7 +182,7 @@ impl<'a> Journals<'a> {
         name: &str,
         declaration: Option<Declaration>,
     ) -> Result<Opened, Error> {
-        let dir = self.home().join(name);
+        let dir = home(self.config).join(name);
         let socket = dir.join("socket");
         let begun = self.clock.elapsed();
         loop {
@@ -246,24 +246,6 @@ impl<'a> Journals<'a> {
         }
     }
 
-    fn home(&self) -> PathBuf {
-        self.config.workspace.join("journals")
-    }
-
-    /// The journals that have a folder.
-    fn folders(&self) -> Vec<String> {
-        let Ok(entries) = std::fs::read_dir(self.home()) else {
-            return Vec::new();
-        };
-        let is_journal = |path: &Path| path.join("journal.json").exists();
-        entries
-            .flatten()
-            .filter(|entry| is_journal(&entry.path()))
-            .filter_map(|entry| entry.file_name().into_string().ok())
-            .filter(|name| check_name(name).is_ok())
-            .collect()
-    }
-
     async fn unknown(&self, name: &str) -> Failure {
         match self.known().await {
             Ok(known) => {
@@ -277,6 +259,24 @@ impl<'a> Journals<'a> {
     fn failure(&self, name: &str, error: Error) -> Failure {
         Failure::from(error.while_doing(format!("cannot open journal `{name}`")))
     }
+}
+
+fn home(config: &Config) -> PathBuf {
+    config.workspace.join("journals")
+}
+
+/// The journals that have a folder of their own, declared by the configuration or not.
+pub(crate) fn folders(config: &Config) -> Vec<String> {
+    let Ok(entries) = std::fs::read_dir(home(config)) else {
+        return Vec::new();
+    };
+    let is_journal = |path: &Path| path.join("journal.json").exists();
+    entries
+        .flatten()
+        .filter(|entry| is_journal(&entry.path()))
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .filter(|name| check_name(name).is_ok())
+        .collect()
 }
 
 /// An open journal.

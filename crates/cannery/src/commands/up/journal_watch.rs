@@ -6,6 +6,7 @@ mod listing;
 mod page;
 mod samples;
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -19,9 +20,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::Context;
 use crate::config::Config;
-use crate::config::journal::EngineAddress;
+use crate::config::journal::{DEFAULT_JOURNAL, EngineAddress};
 use crate::failure::Failure;
-use crate::journals::{Journals, Opened};
+use crate::journals::{self, Journals, Opened};
 use listing::Listings;
 use samples::Samples;
 
@@ -34,7 +35,7 @@ const NOT_OPEN: &str = "not open yet";
 /// How long a page waits for fresh numbers.
 const FRESH_LIMIT: Duration = Duration::from_secs(1);
 
-/// All journals of the configuration.
+/// All journals of the configuration, and those that were declared by hand on this machine.
 #[derive(Debug)]
 pub(super) struct JournalWatch {
     clock: Clock,
@@ -64,12 +65,22 @@ impl JournalWatch {
         readiness: &Readiness,
         context: &Context,
     ) -> Self {
-        let desks = config.journals.iter().map(|(name, settings)| {
-            metrics.expect(name);
-            readiness.set(check_name(name), Check::NotReady(NOT_OPEN.to_owned()));
+        let configured = config.journals.iter();
+        let mut places: BTreeMap<String, EngineAddress> = configured
+            .map(|(name, settings)| (name.clone(), settings.engine.clone()))
+            .collect();
+        if config.journals[DEFAULT_JOURNAL].engine == EngineAddress::Embedded {
+            // Those that were declared by hand are kept where `default` is.
+            for name in journals::folders(config) {
+                places.entry(name).or_insert(EngineAddress::Embedded);
+            }
+        }
+        let desks = places.into_iter().map(|(name, engine)| {
+            metrics.expect(&name);
+            readiness.set(check_name(&name), Check::NotReady(NOT_OPEN.to_owned()));
             Desk {
-                name: name.clone(),
-                engine: settings.engine.clone(),
+                name,
+                engine,
                 opened: Mutex::default(),
                 trouble: Mutex::new(Some(NOT_OPEN.to_owned())),
                 samples: Mutex::default(),
