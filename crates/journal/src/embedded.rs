@@ -210,6 +210,7 @@ impl Opened {
             place,
             shared,
             rewrite_through,
+            moving: (0, Vec::new()),
             stuck: false,
         };
         Ok(Self {

@@ -9,6 +9,7 @@
 //! | `schema.rs` | the tables |
 //! | `sql.rs` | the statements |
 //! | `add.rs`, `claim.rs`, `ends.rs`, `returns.rs`, `inspect.rs`, `declare.rs` | the operations |
+//! | `desk.rs` | how small requests of many callers become one statement |
 //! | `marks.rs` | why a claim does not become slower while an old transaction is open |
 //! | `listen.rs`, `timer.rs` | how processes wake each other, and the second that passes between two polls |
 //! | `tidy.rs` | what is done every ten seconds |
@@ -38,6 +39,7 @@ mod add;
 mod address;
 mod claim;
 mod declare;
+mod desk;
 mod ends;
 mod fault;
 mod inspect;
@@ -210,7 +212,7 @@ impl Database {
         };
         drop(session);
         let view = View::new(known.id, known.declarations)?;
-        let journal = Arc::new(PgJournal::new(Arc::clone(self), known.id, name, view));
+        let journal = PgJournal::open(Arc::clone(self), known.id, name, view);
         journal.tidy().await?;
         Ok(self.shared.enter(journal))
     }

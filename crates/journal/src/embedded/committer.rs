@@ -53,6 +53,8 @@ pub(super) struct Committer {
     pub(super) place: Place,
     pub(super) shared: Shared,
     pub(super) rewrite_through: Option<u32>,
+    /// The segment that compaction empties, and what is left to move of it.
+    pub(super) moving: (u32, Vec<u32>),
     /// Compaction found no room: it waits for the next request.
     pub(super) stuck: bool,
     /// When the last request came, by the clock that never goes back.

@@ -46,21 +46,20 @@ impl Committer {
             return Ok(false);
         };
         let now = Date::from(self.clock.now());
-        let mut bytes = 0;
-        let mut step = Vec::new();
-        for id in self.state.find(|place| place.segment == oldest) {
-            bytes += entry_bytes(&self.state, id);
-            if bytes > REWRITE_BYTES.min(self.log.batch_bytes_max() / 4) && !step.is_empty() {
-                break;
-            }
-            step.push(id);
+        let step = self.next_to_move(oldest);
+        if step.is_empty() {
+            // It is freed with the next commit that has room to say so.
+            return Ok(false);
         }
         let need = step.iter().map(|id| entry_bytes(&self.state, *id)).sum();
         match self.begin(need, now) {
             Ok(()) => {}
             Err(error) if error.kind == ErrorKind::Closed => return Err(error),
             // Without room the old segment stays: nothing is lost, and nothing is gained.
-            Err(_) => return Ok(false),
+            Err(_) => {
+                self.moving.1.clear();
+                return Ok(false);
+            }
         }
         let mut lost = Vec::new();
         for id in step {
@@ -81,6 +80,33 @@ impl Committer {
         }
         self.commit(now)?;
         Ok(true)
+    }
+
+    /// Entries at home in a segment, as many as one step moves. They are looked for once a segment; what has left or moved
+    /// since is passed over.
+    fn next_to_move(&mut self, segment: u32) -> Vec<u32> {
+        if self.moving.0 != segment || self.moving.1.is_empty() {
+            self.moving = (segment, self.state.find(|home| home.segment == segment));
+        }
+        let bytes_max = REWRITE_BYTES.min(self.log.batch_bytes_max() / 4);
+        let mut bytes = 0;
+        let mut step = Vec::new();
+        while let Some(id) = self.moving.1.pop() {
+            if self
+                .state
+                .home(id)
+                .is_none_or(|home| home.segment != segment)
+            {
+                continue;
+            }
+            bytes += entry_bytes(&self.state, id);
+            if bytes > bytes_max && !step.is_empty() {
+                self.moving.1.push(id);
+                break;
+            }
+            step.push(id);
+        }
+        step
     }
 
     /// Where the segment that is written to is damaged, a new one is begun, so that the damaged one can be emptied.

@@ -223,7 +223,7 @@ impl Log {
     pub(super) fn count_live(&mut self, place: Home) {
         if let Some(segment) = self.segments.get_mut(&place.segment) {
             segment.live += 1;
-            segment.live_bytes += (ENTRY_BYTES + place.len as usize) as u64;
+            segment.live_bytes += place.weight();
         }
     }
 
@@ -342,14 +342,16 @@ impl Ledger<Home> for Log {
             .iter_mut()
             .next_back()
             .expect("a batch was begun in a segment");
-        segment.live += 1;
-        segment.live_bytes += (ENTRY_BYTES + data.len()) as u64;
         let offset = segment.end + begin as u64;
-        Home {
+        let home = Home {
             segment: *number,
             offset: u32::try_from(offset).expect("a segment is shorter than 4 GiB"),
             len: u32::try_from(data.len()).expect("data is at most 1 MiB"),
-        }
+            key_len: u16::try_from(whole.key.as_str().len()).expect("a key is at most 4 KiB"),
+        };
+        segment.live += 1;
+        segment.live_bytes += home.weight();
+        home
     }
 
     fn note(&mut self, effect: &Effect) {
@@ -360,9 +362,7 @@ impl Ledger<Home> for Log {
     fn free(&mut self, place: &Home) {
         if let Some(segment) = self.segments.get_mut(&place.segment) {
             segment.live = segment.live.saturating_sub(1);
-            segment.live_bytes = segment
-                .live_bytes
-                .saturating_sub((ENTRY_BYTES + place.len as usize) as u64);
+            segment.live_bytes = segment.live_bytes.saturating_sub(place.weight());
         }
     }
 }

@@ -321,6 +321,8 @@ impl Reader<'_> {
                         offset: u32::try_from(base + data as u64)
                             .map_err(|_| super::wire::Unreadable)?,
                         len: u32::try_from(len).map_err(|_| super::wire::Unreadable)?,
+                        key_len: u16::try_from(whole.key.as_str().len())
+                            .map_err(|_| super::wire::Unreadable)?,
                     };
                     self.replay().restore(whole, home);
                 }

@@ -3,21 +3,31 @@
 use std::collections::BTreeMap;
 use std::sync::MutexGuard;
 
+use tokio::sync::{SemaphorePermit, oneshot};
+
 use super::Fault;
 use super::journal::PgJournal;
 use super::marks::{Flight, Marks, Position};
+use super::pool::ANSWER_LIMIT;
 use super::row::{self, Place, Tokens};
 use super::sql::ClaimKind;
 use crate::data::Data;
 use crate::date::Date;
 use crate::entry::Entry;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::op::{Claimed, Fate};
 use crate::priority::Priority;
 use crate::token::Token;
 
 /// When to ask again where everything that is due is in other hands this very moment.
 const CONTENDED_MS: i64 = 5;
+
+/// How many entries this process claims at a time.
+pub(super) const CLAIMED_AT_ONCE: u32 = 256;
+
+/// A claim up to this size is made together with others, up to that many entries in all.
+const SMALL: usize = 16;
+const TOGETHER: usize = 128;
 
 /// A search that is under way; when it is dropped unfinished, nothing is known any more.
 struct Search<'a> {
@@ -65,6 +75,22 @@ struct Answer {
     ahead: BTreeMap<i16, Position>,
 }
 
+/// A small claim, which is made together with others.
+#[derive(Debug)]
+pub(super) struct ClaimCall {
+    /// Leases to end, if that was asked.
+    done: Option<Vec<Token>>,
+    worker: String,
+    count: u32,
+    answer: oneshot::Sender<Result<(Vec<Fate>, Claimed<Data>), Fault>>,
+}
+
+impl ClaimCall {
+    fn size(&self) -> usize {
+        (self.count as usize).max(self.done.as_ref().map_or(0, Vec::len))
+    }
+}
+
 impl PgJournal {
     pub(super) async fn claim(&self, worker: &str, count: u32) -> Result<Claimed<Data>, Fault> {
         Ok(self.done_and_claim(None, worker, count).await?.1)
@@ -77,8 +103,104 @@ impl PgJournal {
         worker: &str,
         count: u32,
     ) -> Result<(Vec<Fate>, Claimed<Data>), Fault> {
+        let (answer, answered) = oneshot::channel();
+        let call = ClaimCall {
+            done: done.map(<[Token]>::to_vec),
+            worker: worker.to_owned(),
+            count,
+            answer,
+        };
+        if call.size() > SMALL {
+            let workers = [worker.as_bytes()];
+            let (ended, claimed) = self.hand_out(done, &workers, count).await?;
+            let fates = super::ends::fates(done.unwrap_or_default(), &mut ended.iter().collect());
+            return Ok((fates, claimed));
+        }
+        let journal = self.me()?;
+        if self.claims.bring(call) {
+            tokio::spawn(async move { journal.serve_claims().await });
+        }
+        answered.await.unwrap_or_else(|_| Err(Fault::unanswered()))
+    }
+
+    /// Makes the small claims until there are none.
+    async fn serve_claims(&self) {
+        loop {
+            let calls = self.claims.take(ClaimCall::size, TOGETHER);
+            if calls.is_empty() {
+                return;
+            }
+            self.serve(calls).await;
+        }
+    }
+
+    async fn serve(&self, calls: Vec<ClaimCall>) {
+        let count = calls.iter().map(|call| call.count).sum();
+        let workers: Vec<&[u8]> = calls
+            .iter()
+            .flat_map(|call| (0..call.count).map(|_| call.worker.as_bytes()))
+            .collect();
+        let ending = calls.iter().any(|call| call.done.is_some());
+        let done: Vec<Token> = calls
+            .iter()
+            .flat_map(|call| call.done.iter().flatten().copied())
+            .collect();
+        let given = self
+            .hand_out(ending.then_some(&done[..]), &workers, count)
+            .await;
+        match given {
+            Ok((ended, claimed)) => self.distribute(calls, &ended, claimed).await,
+            Err(fault) => {
+                for call in calls {
+                    // Who has gone does not need to hear of it.
+                    call.answer.send(Err(fault.clone())).ok();
+                }
+            }
+        }
+    }
+
+    /// Gives each caller what is his, in the order in which they came.
+    async fn distribute(&self, calls: Vec<ClaimCall>, ended: &[Token], claimed: Claimed<Data>) {
+        let mut entries = claimed.entries.into_iter();
+        let mut ended = ended.iter().collect();
+        for call in calls {
+            let done = call.done.as_deref().unwrap_or_default();
+            let fates = super::ends::fates(done, &mut ended);
+            let own = Claimed {
+                entries: entries.by_ref().take(call.count as usize).collect(),
+                next_wake: claimed.next_wake,
+            };
+            if let Err(Ok((_, unheard))) = call.answer.send(Ok((fates, own))) {
+                self.take_back(&unheard).await;
+            }
+        }
+    }
+
+    /// The caller has gone: others may have it.
+    async fn take_back(&self, unheard: &Claimed<Data>) {
+        let leases = unheard
+            .entries
+            .iter()
+            .filter_map(|entry| entry.lease.as_ref());
+        let tokens: Vec<Token> = leases.map(|lease| lease.token).collect();
+        if tokens.is_empty() {
+            return;
+        }
+        if let Err(fault) = self.release(&tokens, None).await {
+            tracing::debug!(error = %fault.error, "the leases of a caller that has gone run out");
+        }
+    }
+
+    /// One statement: ends leases and hands out. Gives back what ended.
+    async fn hand_out(
+        &self,
+        done: Option<&[Token]>,
+        workers: &[&[u8]],
+        count: u32,
+    ) -> Result<(Vec<Token>, Claimed<Data>), Fault> {
+        let _room = self.room(count).await?;
         let search = Search::begin(self);
-        let answer = self.ask(&search.flight, done, worker, count).await?;
+        let answer = self.ask(&search.flight, done, workers, count).await?;
         {
             let mut marks = search.finish(&answer.ahead, answer.now);
             // What was locked and not taken was skipped by whoever searched beside us; what was freed lay before the
@@ -96,16 +218,25 @@ impl PgJournal {
         self.announce_freed(&answer);
         let next_wake = self.next_wake(&answer, count);
         self.shared.rearm();
-        let fates = super::ends::fates(done.unwrap_or_default(), &answer.ended);
         let entries = answer.entries;
-        Ok((fates, Claimed { entries, next_wake }))
+        Ok((answer.ended, Claimed { entries, next_wake }))
+    }
+
+    /// Claims that run side by side walk over what the others have locked, so large ones wait for each other.
+    async fn room(&self, count: u32) -> Result<SemaphorePermit<'_>, Fault> {
+        let waiting = self.room.acquire_many(count.clamp(1, CLAIMED_AT_ONCE));
+        match self.shared.timer.timeout(ANSWER_LIMIT, waiting).await {
+            Ok(Ok(room)) => Ok(room),
+            Ok(Err(_)) => Err(Error::new(ErrorKind::Closed, "the journal is closed").into()),
+            Err(limit) => Err(Fault::timed_out(limit)),
+        }
     }
 
     async fn ask(
         &self,
         flight: &Flight,
         done: Option<&[Token]>,
-        worker: &str,
+        workers: &[&[u8]],
         count: u32,
     ) -> Result<Answer, Fault> {
         let view = self.view();
@@ -122,7 +253,6 @@ impl PgJournal {
         let now = self.shared.now();
         let incarnation = self.shared.incarnation;
         let nonces: Vec<i64> = (0..count).map(|_| self.shared.nonce()).collect();
-        let worker = worker.as_bytes();
         let tokens = Tokens::new(done.unwrap_or_default());
         let mut params: Vec<&(dyn tokio_postgres::types::ToSql + Sync)> = vec![
             &now,
@@ -131,7 +261,7 @@ impl PgJournal {
             &flight.seqs,
             &incarnation,
             &nonces,
-            &worker,
+            &workers,
         ];
         if done.is_some() {
             params.extend([

@@ -7,7 +7,7 @@ use tokio_postgres::error::{DbError, SqlState};
 use crate::error::{Error, ErrorKind};
 
 /// An error, and whether the same request may simply be made again: nothing of it was done.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Fault {
     pub(super) error: Error,
     pub(super) again: bool,
@@ -23,6 +23,16 @@ impl Fault {
             ),
             again: true,
         }
+    }
+
+    /// Whether the fault is the server's, so that another connection may fare better.
+    pub(super) fn is_of_server(&self) -> bool {
+        !self.again && self.error.kind == ErrorKind::Unavailable
+    }
+
+    /// Whoever worked on it has gone.
+    pub(super) fn unanswered() -> Self {
+        Error::new(ErrorKind::Unavailable, "the request was cut off").into()
     }
 
     pub(super) fn timed_out(limit: TimedOut) -> Self {
@@ -93,6 +103,13 @@ fn client_side(error: &tokio_postgres::Error) -> Error {
             text = format!("{text}: {cause_text}");
         }
         source = cause.source();
+    }
+    // The library tells its kinds apart in words only. A certificate that is not believed stays so.
+    if text.contains("TLS handshake") {
+        return Error::new(
+            ErrorKind::Denied,
+            format!("cannot speak to PostgreSQL in secret: {}", redact(&text)),
+        );
     }
     Error::new(
         ErrorKind::Unavailable,

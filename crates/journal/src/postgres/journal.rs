@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
 
+use super::claim::{CLAIMED_AT_ONCE, ClaimCall};
+use super::desk::Desk;
+use super::ends::EndCall;
 use super::leases::Leases;
 use super::marks::Marks;
 use super::pool::Session;
@@ -84,6 +87,11 @@ pub struct PgJournal {
     leases: Mutex<Leases>,
     /// Nothing once the journal is closed.
     alarm: Mutex<Option<Alarm>>,
+    /// Room for large claims.
+    pub(super) room: tokio::sync::Semaphore,
+    pub(super) claims: Desk<ClaimCall>,
+    pub(super) ends: Desk<EndCall>,
+    me: Weak<Self>,
     /// Whether the last batch met waiting entries.
     pub(super) merging: AtomicBool,
     /// Whether anything was asked of it since it was last tidied.
@@ -112,7 +120,11 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl PgJournal {
-    pub(super) fn new(database: Arc<Database>, id: i32, name: &str, view: View) -> Self {
+    pub(super) fn open(database: Arc<Database>, id: i32, name: &str, view: View) -> Arc<Self> {
+        Arc::new_cyclic(|me| Self::new(database, id, name, view, me))
+    }
+
+    fn new(database: Arc<Database>, id: i32, name: &str, view: View, me: &Weak<Self>) -> Self {
         Self {
             id,
             name: name.to_owned(),
@@ -122,6 +134,10 @@ impl PgJournal {
             marks: Mutex::default(),
             leases: Mutex::default(),
             alarm: Mutex::new(Some(Alarm::new())),
+            room: tokio::sync::Semaphore::new(CLAIMED_AT_ONCE as usize),
+            claims: Desk::default(),
+            ends: Desk::default(),
+            me: Weak::clone(me),
             merging: AtomicBool::new(false),
             touched: AtomicBool::new(true),
             rung: AtomicI64::new(i64::MIN),
@@ -130,6 +146,11 @@ impl PgJournal {
             counters: Mutex::default(),
             tallies: Mutex::default(),
         }
+    }
+
+    /// For a task that works for several callers.
+    pub(super) fn me(&self) -> Result<Arc<Self>, Fault> {
+        self.me.upgrade().ok_or_else(Fault::unanswered)
     }
 
     pub(super) fn name(&self) -> &str {
@@ -266,7 +287,7 @@ impl PgJournal {
             Op::Stats => Reply::Stats(Box::new(self.stats().await?)),
             Op::Sweep => {
                 let swept = self.sweep().await?;
-                self.look_at_leases().await?;
+                self.tidy().await?;
                 Reply::Swept(swept)
             }
             Op::Declare(declaration) => {

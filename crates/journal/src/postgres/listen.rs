@@ -152,16 +152,22 @@ impl<'a> Listener<'a> {
     async fn turn(&mut self) -> Result<(), Fault> {
         let timer = self.shared.timer.clone();
         let mut next_poll = timer.elapsed() + POLL_EVERY;
+        let mut next_tell = timer.elapsed();
+        let mut news = false;
         loop {
-            let until_poll = next_poll.saturating_sub(timer.elapsed());
+            let now = timer.elapsed();
+            let until_poll = next_poll.saturating_sub(now);
+            let until_tell = next_tell.saturating_sub(now);
             tokio::select! {
                 payload = self.heard.recv() => match payload {
                     Some(payload) => self.hear(&payload).await?,
                     None => return Ok(()),
                 },
-                () = self.shared.news_waiting.notified() => {
+                () = self.shared.news_waiting.notified() => news = true,
+                () = timer.sleep(until_tell), if news => {
+                    news = false;
+                    next_tell = timer.elapsed() + TELL_EVERY;
                     self.tell().await?;
-                    timer.sleep(TELL_EVERY).await;
                 }
                 () = timer.sleep(until_poll) => {
                     next_poll = timer.elapsed() + POLL_EVERY;
@@ -233,7 +239,7 @@ impl<'a> Listener<'a> {
 
     /// Once a second: one statement, or a look at the journals that need one.
     async fn tick(&mut self) -> Result<(), Fault> {
-        self.polls += 1;
+        self.polls = self.polls.saturating_add(1);
         let mut looked = 0;
         if self.polls >= self.tidy_at {
             looked = self.tidy().await;
@@ -258,8 +264,9 @@ impl<'a> Listener<'a> {
                 tracing::warn!(journal = journal.name(), error = %fault.error, "cannot tidy");
             }
         }
-        let spent = self.shared.timer.since(began).as_secs() as u32;
-        self.tidy_at = self.polls + TIDY_EVERY.max(spent.saturating_mul(TIDY_SHARE));
+        let spent = u32::try_from(self.shared.timer.since(began).as_secs()).unwrap_or(u32::MAX);
+        let pause = TIDY_EVERY.max(spent.saturating_mul(TIDY_SHARE));
+        self.tidy_at = self.polls.saturating_add(pause);
         looked
     }
 

@@ -245,7 +245,8 @@ impl Session {
             .timeout(ANSWER_LIMIT, work)
             .await
             .map_err(Fault::timed_out)?;
-        self.clean = true;
+        // After a fail-over the server may be one that takes no writes any more.
+        self.clean = !matches!(&answer, Err(fault) if fault.is_of_server());
         let rows = answer?;
         self.check_replicated()?;
         Ok(rows)
@@ -277,7 +278,7 @@ impl Session {
         match answer {
             Ok(rows) => Ok(rows),
             Err(fault) => {
-                self.rollback().await;
+                self.give_up(&fault).await;
                 Err(fault)
             }
         }
@@ -313,7 +314,7 @@ impl Session {
         match answer {
             Ok(rows) => Ok(rows),
             Err(fault) => {
-                self.rollback().await;
+                self.give_up(&fault).await;
                 Err(fault)
             }
         }
@@ -357,9 +358,15 @@ impl Session {
             }
             Err(fault) => {
                 // A statement that could not even be prepared leaves the transaction open.
-                self.rollback().await;
+                self.give_up(&fault).await;
                 Err(fault)
             }
+        }
+    }
+
+    async fn give_up(&mut self, fault: &Fault) {
+        if !fault.is_of_server() {
+            self.rollback().await;
         }
     }
 

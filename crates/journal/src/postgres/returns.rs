@@ -273,7 +273,7 @@ impl PgJournal {
         view.knows(dead.iter().map(|dead| dead.meta.version))?;
         let waiting = self.waiting_of(&mut session, &view, key, &hash).await?;
         let mut plan = Plan::default();
-        let mut waiting = match waiting {
+        let waiting = match waiting {
             Some(stored) if stored.meta.expiration.is_past(now) => {
                 plan.counts.expired += 1;
                 plan.removed.push(stored.place());
@@ -282,7 +282,7 @@ impl PgJournal {
             other => other,
         };
         if view.sql.merge {
-            plan.requeue_merging(&view, &dead, waiting.take(), now);
+            plan.requeue_merging(&view, &dead, waiting.as_ref(), now);
         } else {
             for stored in &dead {
                 plan.wait_again(stored.seq, stored.seq, rules::requeue(&stored.meta, now));
@@ -469,12 +469,11 @@ impl Plan {
         &mut self,
         view: &View,
         dead: &[Stored],
-        waiting: Option<Stored>,
+        waiting: Option<&Stored>,
         now: Date,
     ) {
         // Who waits in the end: a dead one, by its number, or what waited before; and as what.
-        let mut current: Option<(Option<i64>, Meta)> =
-            waiting.as_ref().map(|stored| (None, stored.meta));
+        let mut current: Option<(Option<i64>, Meta)> = waiting.map(|stored| (None, stored.meta));
         for stored in dead {
             let meta = rules::requeue(&stored.meta, now);
             let Some((who, successor)) = current else {
@@ -491,9 +490,9 @@ impl Plan {
         let winner = current.and_then(|(who, _)| who);
         let losers = dead.iter().map(|stored| stored.seq);
         self.end = losers.filter(|seq| Some(*seq) != winner).collect();
-        match (current, &waiting) {
+        match (current, waiting) {
             (Some((Some(seq), meta)), waiting) => {
-                self.removed.extend(waiting.as_ref().map(Stored::place));
+                self.removed.extend(waiting.map(Stored::place));
                 self.wait_again(seq, seq, meta);
             }
             (Some((None, meta)), Some(stored)) => self.change(stored, meta),

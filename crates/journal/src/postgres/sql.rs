@@ -236,8 +236,8 @@ impl Sql {
         )
     }
 
-    /// Parameters: date; priorities, dates and numbers of the marks; incarnation; nonces; worker; then, with `done`, the
-    /// counters, incarnations and nonces of the tokens.
+    /// Parameters: date; priorities, dates and numbers of the marks; incarnation; nonces; workers, of which the
+    /// last is that of all further entries; then, with `done`, the counters, incarnations and nonces of the tokens.
     fn make_claim(&self, kind: ClaimKind) -> String {
         let Self {
             waiting,
@@ -356,8 +356,10 @@ impl Sql {
                 returning {ENTRY}), \
              taken as (insert into {processing} (counter, incarnation, nonce, start, worker, {ENTRY}) \
                 select nextval('cannery_journal.{j}_counter'), $5::bigint, \
-                    ($6::bigint[])[row_number() over ()], t.now, $7::bytea, {} \
+                    ($6::bigint[])[row_number() over o], t.now, \
+                    ($7::bytea[])[least(row_number() over o, cardinality($7::bytea[]))], {} \
                 from gone g cross join t \
+                window o as (order by g.priority, g.process_date, g.seq) \
                 returning {}), \
              counted as (insert into {tally} ({counted_columns}) select {counted} where {some}), \
              ahead as (select m.priority, x.process_date, x.seq from m \

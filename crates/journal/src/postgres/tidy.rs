@@ -116,26 +116,6 @@ impl PgJournal {
         Ok((facts, first))
     }
 
-    /// Looks at the leases only.
-    pub(super) async fn look_at_leases(&self) -> Result<(), Fault> {
-        let view = self.view();
-        let mut session = self.session().await?;
-        let rows = session
-            .query(
-                &format!(
-                    "select min(start + lease) from {} \
-                     where counter >= $1::bigint and incarnation <> $2::bigint",
-                    view.sql.processing
-                ),
-                &[&self.lowest_counter(), &self.shared.incarnation],
-            )
-            .await?;
-        if let Some(row) = rows.first() {
-            self.leases().set_others(row::cell(row, 0)?);
-        }
-        Ok(())
-    }
-
     /// Many rows of the tally become one.
     async fn add_up(&self, view: &View) -> Result<(), Fault> {
         let table = &view.sql.tally;

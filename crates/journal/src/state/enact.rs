@@ -97,6 +97,12 @@ impl<D: Handle> State<D> {
         &self.slot(id).data
     }
 
+    /// Where the data of an entry is, if there still is one of this number.
+    #[must_use]
+    pub fn home(&self, id: u32) -> Option<&D> {
+        self.slots.try_get(id).map(|slot| &slot.data)
+    }
+
     /// The data of an entry is elsewhere now; gives back where it was.
     pub fn relocate(&mut self, id: u32, data: D) -> D {
         std::mem::replace(&mut self.slots.get_mut(id).data, data)

@@ -45,6 +45,12 @@ impl<D> Slots<D> {
             .expect("an index points to an entry")
     }
 
+    /// The entry at a place, if there is one.
+    pub(super) fn try_get(&self, id: SlotId) -> Option<&Slot<D>> {
+        let (page, place) = split(id);
+        self.pages.get(page)?.get(place)?.as_ref()
+    }
+
     pub(super) fn get_mut(&mut self, id: SlotId) -> &mut Slot<D> {
         let (page, place) = split(id);
         self.pages[page][place]
