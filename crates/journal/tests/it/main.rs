@@ -11,10 +11,16 @@
 mod conformance;
 mod crash;
 mod embedded;
+#[cfg(feature = "real-servers")]
+mod failover;
+#[cfg(feature = "real-servers")]
+mod fleet;
 mod hand_clock;
 mod kill;
 mod memory;
 mod model;
+#[cfg(feature = "real-servers")]
+mod postgres;
 mod remote;
 mod subject;
 mod worker;

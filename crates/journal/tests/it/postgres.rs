@@ -2,12 +2,13 @@
 
 use std::sync::{Arc, Weak};
 
-use cannery_journal::Declaration;
 use cannery_journal::postgres::{Database, EngineClock};
+use cannery_journal::{Declaration, Journal};
 use cannery_runtime::clock::SimulatedClock;
 use cannery_runtime::{Clock, Rng};
 use cannery_testkit::postgres::Postgres;
 use tokio::sync::Mutex;
+use tokio_postgres::{Client, NoTls};
 
 use crate::subject::{Subject, simulated};
 
@@ -57,5 +58,41 @@ async fn open_with(declaration: Declaration, simulated: SimulatedClock, timer: C
         .sweeping_itself()
 }
 
-crate::suites!(crate::postgres::open, crate::model::Cases::FEW);
-crate::conformance::alarms!(crate::postgres::open_timed);
+crate::suites!(open, crate::model::Cases::FEW);
+crate::conformance::alarms!(open_timed);
+
+mod failing;
+mod keeping;
+mod sharing;
+
+/// A journal on the server's own clock.
+async fn open_real(url: &str, name: &str) -> (Arc<Database>, Journal) {
+    let database = connect(url, EngineClock::Server, Clock::real()).await;
+    let journal = open_in(&database, name).await;
+    (database, journal)
+}
+
+async fn open_in(database: &Arc<Database>, name: &str) -> Journal {
+    let declaration = Some(Declaration::default());
+    let engine = database.open(name, declaration).await.unwrap();
+    Journal::new(name, engine, Clock::real())
+}
+
+/// A connection of the test's own.
+async fn raw(url: &str) -> Client {
+    let (client, wire) = tokio_postgres::connect(url, NoTls).await.unwrap();
+    tokio::spawn(wire);
+    client
+}
+
+/// The first part of the names of a journal's tables.
+async fn tables(client: &Client, name: &str) -> String {
+    let row = client
+        .query_one(
+            "select id from cannery_journal.journals where name = $1",
+            &[&name],
+        )
+        .await
+        .unwrap();
+    format!("cannery_journal.j{}", row.get::<_, i32>(0))
+}

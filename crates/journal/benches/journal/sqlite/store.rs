@@ -1,5 +1,6 @@
 //! The table, with the indexes that a journal needs.
 
+use std::cell::Cell;
 use std::path::Path;
 
 use cannery_runtime::Clock;
@@ -11,19 +12,18 @@ const SCHEMA: &str = "
     pragma journal_mode = wal;
     pragma synchronous = full;
     create table entries (
-        seq integer primary key,
         priority integer not null,
         process_date integer not null,
-        key text not null,
+        seq integer not null,
+        key text not null unique,
         expiration integer,
         lease integer,
         token integer,
-        data blob not null
+        data blob not null,
+        primary key (priority, process_date, seq)
     );
-    create index ready on entries (priority, process_date, seq) where lease is null;
-    create unique index keys on entries (key) where lease is null;
     create index expiring on entries (expiration) where expiration is not null;
-    create index leased on entries (lease) where lease is not null;
+    create index leased on entries (lease);
 ";
 
 const LEASE_MS: i64 = 120_000;
@@ -38,13 +38,14 @@ pub(super) enum Ask {
 /// A claimed row.
 #[derive(Clone, Copy)]
 pub(super) struct Lease {
-    seq: i64,
+    row: i64,
     token: i64,
 }
 
 pub(super) struct Store {
     connection: Connection,
     clock: Clock,
+    next_seq: Cell<i64>,
     data: Vec<u8>,
 }
 
@@ -59,6 +60,7 @@ impl Store {
         Self {
             connection,
             clock: clock.clone(),
+            next_seq: Cell::new(0),
             data: text().into_bytes(),
         }
     }
@@ -99,12 +101,14 @@ impl Store {
         let mut insert = self
             .connection
             .prepare_cached(
-                "insert into entries (priority, process_date, key, data) values (20, ?1, ?2, ?3)",
+                "insert into entries (priority, process_date, seq, key, data) \
+                 values (20, ?1, ?2, ?3, ?4)",
             )
             .unwrap();
         for _ in 0..count {
+            let seq = self.next_seq.replace(self.next_seq.get() + 1);
             insert
-                .execute(params![now, fresh_key(), self.data])
+                .execute(params![now, seq, fresh_key(), self.data])
                 .unwrap();
         }
         count
@@ -112,10 +116,11 @@ impl Store {
 
     pub(super) fn claim(&self, count: u32) -> Vec<Lease> {
         let now = self.now();
+        // The plus keeps the planner from the index of leases, after which it would have to sort.
         let mut select = self
             .connection
             .prepare_cached(
-                "select seq, key, data from entries where lease is null and process_date <= ?1 \
+                "select rowid, key, data from entries where +lease is null and process_date <= ?1 \
                  order by priority, process_date, seq limit ?2",
             )
             .unwrap();
@@ -124,16 +129,16 @@ impl Store {
             assert_eq!(data.len(), self.data.len());
             row.get::<_, i64>(0)
         });
-        let seqs: Vec<i64> = found.unwrap().map(Result::unwrap).collect();
+        let rows: Vec<i64> = found.unwrap().map(Result::unwrap).collect();
         let mut update = self
             .connection
-            .prepare_cached("update entries set lease = ?2, token = ?3 where seq = ?1")
+            .prepare_cached("update entries set lease = ?2, token = ?3 where rowid = ?1")
             .unwrap();
-        seqs.into_iter()
-            .map(|seq| {
-                let lease = Lease { seq, token: now };
+        rows.into_iter()
+            .map(|row| {
+                let lease = Lease { row, token: now };
                 let until = now + LEASE_MS;
-                update.execute(params![seq, until, lease.token]).unwrap();
+                update.execute(params![row, until, lease.token]).unwrap();
                 lease
             })
             .collect()
@@ -142,9 +147,9 @@ impl Store {
     pub(super) fn done(&self, leases: &[Lease]) -> u64 {
         let mut delete = self
             .connection
-            .prepare_cached("delete from entries where seq = ?1 and token = ?2")
+            .prepare_cached("delete from entries where rowid = ?1 and token = ?2")
             .unwrap();
-        let deleted = |lease: &Lease| delete.execute(params![lease.seq, lease.token]).unwrap();
+        let deleted = |lease: &Lease| delete.execute(params![lease.row, lease.token]).unwrap();
         leases.iter().map(deleted).sum::<usize>() as u64
     }
 
