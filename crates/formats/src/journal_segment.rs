@@ -159,11 +159,16 @@ pub fn find_batch(id: SegmentId, bytes: &[u8]) -> Found<'_> {
     let Some(header) = bytes.get(..BATCH_HEADER_BYTES) else {
         return Found::Nothing;
     };
-    let ours = header[..4] == BATCH_MAGIC
-        && header[12..16] == id.number.to_le_bytes()
-        && header[16..24] == id.salt.to_le_bytes();
-    if !ours {
-        return Found::Nothing;
+    // Two of three: a header with a wrong bit is a broken one of ours, and not nothing.
+    let marks = [
+        header[..4] == BATCH_MAGIC,
+        header[12..16] == id.number.to_le_bytes(),
+        header[16..24] == id.salt.to_le_bytes(),
+    ];
+    match marks.iter().filter(|mark| **mark).count() {
+        0 | 1 => return Found::Nothing,
+        2 => return Found::Broken,
+        _ => {}
     }
     let length = u32::from_le_bytes(four(header, 8)) as usize;
     let end = BATCH_HEADER_BYTES.saturating_add(length);
@@ -252,7 +257,10 @@ mod tests {
     #[test]
     fn a_batch_of_another_life_of_the_file_does_not_count() {
         let whole = batch(3, b"records");
-        let later = SegmentId { number: 8, ..ID };
+        let later = SegmentId {
+            number: 8,
+            salt: 0xbeef,
+        };
         assert_eq!(find_batch(later, &whole), Found::Nothing);
         let found = Found::Whole(Batch {
             number: 3,

@@ -93,6 +93,8 @@ impl Default for Declaration {
 
 impl Declaration {
     const FIELDS_MAX: usize = 256;
+    /// All versions stand at the begin of every file.
+    const BYTES_MAX: usize = 32 * 1024;
 
     /// Checks the declaration itself.
     ///
@@ -109,6 +111,14 @@ impl Declaration {
             return Err(Error::invalid(format!(
                 "more than {} fields are declared",
                 Self::FIELDS_MAX
+            )));
+        }
+        let text = serde_json::to_vec(self).expect("a declaration is plain data");
+        if text.len() > Self::BYTES_MAX {
+            return Err(Error::invalid(format!(
+                "the declaration has {} bytes as JSON; at most {} are allowed",
+                text.len(),
+                Self::BYTES_MAX
             )));
         }
         for (place, name) in self.key.iter().enumerate() {

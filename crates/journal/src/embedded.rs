@@ -81,6 +81,10 @@ pub struct Layout {
     pub pace: Pace,
 }
 
+impl Layout {
+    const SEGMENT_BYTES: std::ops::RangeInclusive<u64> = 8 * 1024..=1024 * 1024 * 1024;
+}
+
 impl Default for Layout {
     fn default() -> Self {
         Self {
@@ -94,7 +98,7 @@ impl Default for Layout {
 pub struct Embedded {
     shared: Shared,
     jobs: Mutex<Option<mpsc::Sender<Job>>>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    thread: tokio::sync::Mutex<Option<JoinHandle<()>>>,
     timer: Option<tokio::task::JoinHandle<()>>,
     report: Report,
 }
@@ -126,6 +130,9 @@ impl Embedded {
     ) -> Result<Arc<Self>, Error> {
         if let Some(declaration) = &declaration {
             declaration.check()?;
+        }
+        if !Layout::SEGMENT_BYTES.contains(&layout.segment_bytes) {
+            return Err(Error::invalid("a segment has from 8 KiB to 1 GiB"));
         }
         let wanted = declaration.clone();
         let opened =
@@ -165,7 +172,7 @@ impl Opened {
         declaration: Option<&Declaration>,
         layout: Layout,
     ) -> Result<Self, Error> {
-        if declaration.is_none() && !exists(&place) {
+        if declaration.is_none() && !exists(&place)? {
             return Err(Error::new(
                 ErrorKind::Unknown,
                 format!("there is no journal in `{}`", place.dir.display()),
@@ -233,8 +240,9 @@ impl Opened {
         let thread = std::thread::Builder::new()
             .name("journal".to_owned())
             .spawn(move || {
+                let last = LastWords(committer.shared.clone());
                 committer.run(receiver);
-                drop(lock);
+                drop((last, lock));
             })
             .failed_to("start a thread")?;
         let timer = match pace {
@@ -248,25 +256,38 @@ impl Opened {
         Ok(Embedded {
             shared,
             jobs: Mutex::new(Some(sender)),
-            thread: Mutex::new(Some(thread)),
+            thread: tokio::sync::Mutex::new(Some(thread)),
             timer,
             report,
         })
     }
 }
 
-fn exists(place: &Place) -> bool {
+/// However the thread ends, everybody hears of it.
+struct LastWords(Shared);
+
+impl Drop for LastWords {
+    fn drop(&mut self) {
+        let why =
+            "the journal was ended by a mistake in the program; what was acknowledged is safe";
+        self.0.close(&Error::new(ErrorKind::Closed, why));
+    }
+}
+
+fn exists(place: &Place) -> Result<bool, Error> {
     let is_known = |name: &str| {
         name == about::NAME
             || name
                 .parse::<cannery_formats::journal_segment::SegmentId>()
                 .is_ok()
     };
-    place.disk.read_dir(&place.dir).is_ok_and(|names| {
-        names
+    match place.disk.read_dir(&place.dir) {
+        Ok(names) => Ok(names
             .iter()
-            .any(|entry| entry.name.to_str().is_some_and(is_known))
-    })
+            .any(|entry| entry.name.to_str().is_some_and(is_known))),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(io_error(&format!("list `{}`", place.dir.display()), &error)),
+    }
 }
 
 #[async_trait]
@@ -294,19 +315,17 @@ impl Engine for Embedded {
     }
 
     async fn close(&self) {
-        let jobs = lock(&self.jobs).take();
-        if let Some(jobs) = jobs {
-            // A thread that is gone needs no telling.
-            drop(jobs.send(Job::Close).await);
-        }
-        let thread = lock(&self.thread).take();
-        if let Some(thread) = thread {
+        // The thread ends when nobody can ask it any more, even if nobody waits for that here.
+        lock(&self.jobs).take();
+        self.stop_timer();
+        // A second one who closes waits for the first.
+        let mut thread = self.thread.lock().await;
+        if let Some(thread) = thread.take() {
             let joined = tokio::task::spawn_blocking(move || thread.join()).await;
             if !matches!(joined, Ok(Ok(()))) {
                 tracing::error!("the thread of a journal ended by a mistake in the program");
             }
         }
-        self.stop_timer();
     }
 }
 

@@ -92,7 +92,7 @@ impl Error {
             ErrorKind::Denied => {
                 "check user, password and rights in the journal's `engine` address"
             }
-            ErrorKind::Full => "make room on the disk, then open the journal again",
+            ErrorKind::Full => "make room on the disk; adds are accepted again by themselves",
             ErrorKind::Corrupt => {
                 "look at the log and the folder `damaged`; what could be read was saved"
             }

@@ -1,7 +1,7 @@
 //! The journal in memory: every entry, and the indexes by which the rules find them.
 //!
 //! [`State::apply`] decides and is deterministic: the same operations at the same dates give the same answers and the same
-//! effects. What it decides it hands to a [`Ledger`] first, as effects; [`State::restore`] and [`State::replay`] take them
+//! effects. What it decides it hands to a [`Ledger`] first, as effects; a [`Replay`] takes them
 //! back after a restart without deciding anything.
 #![deny(clippy::wildcard_enum_match_arm)]
 
@@ -50,6 +50,7 @@ pub struct State<D> {
     leases: HashMap<(u64, u64), SlotId>,
     waiting_keys: KeyIndex,
     processing_keys: KeyIndex,
+    dead_keys: KeyIndex,
     /// By version; the last is in force.
     declarations: BTreeMap<u32, Declaration>,
     counts: Counts,
@@ -71,6 +72,7 @@ impl<D: Handle> State<D> {
             leases: HashMap::new(),
             waiting_keys: KeyIndex::new(declaration.merge),
             processing_keys: KeyIndex::new(declaration.merge),
+            dead_keys: KeyIndex::new(false),
             declarations: BTreeMap::from([(1, declaration)]),
             counts: Counts::default(),
             next_seq: 1,
@@ -197,9 +199,17 @@ impl<D: Handle> State<D> {
                 "`merge` cannot change while the journal holds entries; let it drain first",
             ));
         }
+        if self.declarations.len() >= VERSIONS_MAX && !self.is_empty() {
+            return Err(Error::invalid(format!(
+                "entries of {VERSIONS_MAX} versions of the declaration may still be there; let the journal drain first"
+            )));
+        }
         Ok(())
     }
 }
+
+/// How many versions of the declaration are kept while entries of them may be there.
+const VERSIONS_MAX: usize = 100;
 
 #[cfg(test)]
 mod tests;

@@ -53,14 +53,14 @@ pub enum Outcome {
     Done,
     /// Not at all, and without blame.
     Release {
-        /// Not to be handed out before this.
+        /// Not to be handed out before this; [`Date::LAST`] at most.
         at: Option<Date>,
     },
     /// Badly, and it is worth another attempt; after too many the entry goes to the dead list.
     Retry {
         /// Why, for the person who looks.
         reason: String,
-        /// How long to wait; as the worker's [`Backoff`] says when left out.
+        /// How long to wait, [`Date::LAST`] at most; as the worker's [`Backoff`] says when left out.
         after: Option<Duration>,
     },
     /// Badly, and another attempt would be in vain: the entry goes to the dead list.
@@ -81,8 +81,8 @@ pub struct Summary {
     pub failed: u64,
     /// Failed, and on the dead list now.
     pub dead: u64,
-    /// Without an acknowledged end: the lease was lost, the journal did not answer in time, or it answered to the
-    /// repetition of a report that the lease is over, perhaps because the first report had ended it.
+    /// Without an acknowledged end: the lease was lost, the journal did not answer in time or refused the report, or it
+    /// answered to the repetition of a report that the lease is over, perhaps because the first report had ended it.
     pub lost: u64,
     /// Why the worker ended without being asked to, or what kept its last reports from the journal.
     pub error: Option<Error>,
@@ -134,7 +134,8 @@ impl Worker {
         self
     }
 
-    /// How often leases are kept alive; a quarter of the shortest lease by default.
+    /// How often leases are kept alive; a quarter of the shortest lease by default, and never less often than three times in
+    /// it.
     #[must_use]
     pub fn heartbeat_every(mut self, every: Duration) -> Self {
         self.heartbeat_every = Some(every);

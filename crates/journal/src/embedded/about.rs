@@ -30,6 +30,12 @@ pub(super) struct About {
     pub(super) declarations: BTreeMap<u32, Declaration>,
 }
 
+/// What every version begins with.
+#[derive(Deserialize)]
+struct Versioned {
+    format: u32,
+}
+
 /// What was found.
 #[derive(Debug)]
 pub(super) enum Found {
@@ -62,8 +68,13 @@ impl About {
             }
             Err(error) => return Err(error),
         };
+        // The number first: what else a later version says may not be understood.
+        if let Ok(Versioned { format }) = serde_json::from_slice(&text)
+            && format > FORMAT
+        {
+            return Ok(Found::Newer(format));
+        }
         Ok(match serde_json::from_slice::<Self>(&text) {
-            Ok(about) if about.format > FORMAT => Found::Newer(about.format),
             Ok(about) if about.declarations.is_empty() => {
                 Found::Damaged("it holds no declaration".to_owned())
             }

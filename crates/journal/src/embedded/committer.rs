@@ -13,7 +13,7 @@ use super::about::About;
 use super::home::Home;
 use super::log::{ENTRY_BYTES, Log};
 use super::record::Checkpoint;
-use super::shared::Shared;
+use super::shared::{Pulse, Shared};
 use super::{FailedTo as _, Place, io_error, period};
 use crate::data::Data;
 use crate::date::Date;
@@ -28,8 +28,6 @@ pub(super) enum Job {
     Call(Op, oneshot::Sender<Result<Reply<Data>, Error>>),
     /// To look at the clock.
     Tick,
-    /// To end.
-    Close,
 }
 
 /// How many requests share a commit at most.
@@ -97,7 +95,7 @@ impl Committer {
                     None => return self.end(),
                 }
             };
-            let (calls, close) = gather(first, jobs);
+            let calls = gather(first, jobs);
             self.rest()?;
             let (now, unable) = self.sweep()?;
             match unable {
@@ -106,7 +104,7 @@ impl Committer {
             }
             self.compact()?;
             self.publish();
-            if close || (jobs.is_closed() && jobs.is_empty()) {
+            if jobs.is_closed() && jobs.is_empty() {
                 return self.end();
             }
         }
@@ -120,9 +118,12 @@ impl Committer {
         let mut calls = calls.into_iter().peekable();
         while calls.peek().is_some() {
             let mut together = Vec::new();
-            let mut need = 0;
+            let (mut need, mut added) = (0, 0);
             while let Some((op, _)) = calls.peek() {
-                let more = bytes_of(op, &self.state);
+                let more = bytes_of(op, &self.state, added);
+                if let Op::Add(adds) = op {
+                    added += adds.len();
+                }
                 if !together.is_empty() && need + more > self.log.batch_bytes_max() / 2 {
                     break;
                 }
@@ -141,6 +142,14 @@ impl Committer {
         need: usize,
         now: Date,
     ) -> Result<(), Error> {
+        if self.log.is_tight() {
+            // What is left of the disk is for ending what is there.
+            let (adding, rest) = calls
+                .into_iter()
+                .partition(|(op, _)| matches!(op, Op::Add(_)));
+            refuse(adding, &no_room("the last segment is nearly full"));
+            calls = rest;
+        }
         // What changes nothing needs no segment, which an empty journal may not even have.
         if calls.iter().any(|(op, _)| may_change(op, &self.state)) {
             match self.begin(need, now) {
@@ -154,8 +163,10 @@ impl Committer {
             }
         }
         let replies = self.apply(calls, now);
-        self.commit(now)?;
-        self.reply(replies)
+        self.write(now)?;
+        // Answers are read from the log before anything of it is freed.
+        self.reply(replies, now)?;
+        self.free()
     }
 
     /// Begins a batch. `Full` and `Invalid` leave everything as it was; any other error is the end.
@@ -166,10 +177,9 @@ impl Committer {
             .log
             .begin(need, now, period, || checkpoint(state, incarnation, front));
         begun.map_err(|error| match error.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Error::new(
-                ErrorKind::Full,
-                format!("no room for another segment: {error}"),
-            ),
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                no_room(&error.to_string())
+            }
             io::ErrorKind::InvalidInput => Error::invalid(error.to_string()),
             _ => closed(&io_error("begin a segment", &error)),
         })
@@ -186,25 +196,34 @@ impl Committer {
     }
 
     pub(super) fn commit(&mut self, now: Date) -> Result<(), Error> {
+        self.write(now)?;
+        self.free()
+    }
+
+    fn write(&mut self, now: Date) -> Result<(), Error> {
         let stirred = self.log.is_stirred();
         self.log.commit().failed_to("write to the log")?;
         if stirred && self.state.next_due().is_some_and(|due| due <= now) {
             self.shared.alarm.ring();
         }
+        Ok(())
+    }
+
+    fn free(&mut self) -> Result<(), Error> {
         self.log.free_front().failed_to("free a segment")
     }
 
-    fn reply(&mut self, replies: Vec<Applied>) -> Result<(), Error> {
+    fn reply(&mut self, replies: Vec<Applied>, now: Date) -> Result<(), Error> {
         let mut unreadable = Vec::new();
         for (reply, answer) in replies {
             if let Ok(Reply::Declared(_)) = reply {
-                self.keep_declaration()?;
+                unless_full(self.keep_declaration())?;
             }
             let reply = reply.map(|reply| self.fetch(reply, &mut unreadable));
             // Who does not wait any more needs no answer.
             drop(answer.send(reply));
         }
-        self.bury(unreadable)
+        self.bury(unreadable, now)
     }
 
     /// The declaration must be known even when the log is empty.
@@ -252,7 +271,7 @@ impl Committer {
     }
 
     /// Entries whose data cannot be read go to the dead list, where a person sees why.
-    fn bury(&mut self, unreadable: Vec<(Token, String)>) -> Result<(), Error> {
+    fn bury(&mut self, unreadable: Vec<(Token, String)>, now: Date) -> Result<(), Error> {
         for (token, reason) in unreadable {
             let op = Op::Fail {
                 tokens: vec![token],
@@ -260,8 +279,7 @@ impl Committer {
                 retry: Retry::Never,
             };
             let (answer, _) = oneshot::channel();
-            let need = bytes_of(&op, &self.state);
-            let now = Date::from(self.clock.now());
+            let need = bytes_of(&op, &self.state, 0);
             self.answer_together(vec![(op, answer)], need, now)?;
         }
         Ok(())
@@ -291,7 +309,7 @@ impl Committer {
     /// pay for it.
     fn rest(&mut self) -> Result<(), Error> {
         if self.clock.since(self.last_call) >= EMPTY_FOR {
-            self.give_files_back()?;
+            unless_full(self.give_files_back())?;
         }
         Ok(())
     }
@@ -305,17 +323,18 @@ impl Committer {
     }
 
     fn end(&mut self) -> Result<(), Error> {
-        self.give_files_back()
+        unless_full(self.give_files_back())
     }
 
     fn publish(&self) {
         let (bytes, _) = self.log.weigh();
-        self.shared.publish(
-            self.state.next_due(),
-            self.state.next_sweep(),
-            self.log.segment_count(),
-            bytes,
-        );
+        let now = Date::from(self.clock.now());
+        let pulse = Pulse {
+            due: self.state.next_due(),
+            later: self.state.next_after(now),
+            sweep: self.state.next_sweep(),
+        };
+        self.shared.publish(pulse, self.log.segment_count(), bytes);
     }
 }
 
@@ -335,21 +354,38 @@ pub(super) fn checkpoint(state: &State<Home>, incarnation: u64, front: u32) -> C
 }
 
 /// All jobs that wait, up to a bound.
-fn gather(first: Option<Job>, jobs: &mut mpsc::Receiver<Job>) -> (Vec<Waiting>, bool) {
+fn gather(first: Option<Job>, jobs: &mut mpsc::Receiver<Job>) -> Vec<Waiting> {
     let mut calls = Vec::new();
     let mut next = first;
     while let Some(job) = next {
         match job {
             Job::Call(op, answer) => calls.push((op, answer)),
             Job::Tick => {}
-            Job::Close => return (calls, true),
         }
         if calls.len() == JOBS_MAX {
             break;
         }
         next = jobs.try_recv().ok();
     }
-    (calls, false)
+    calls
+}
+
+fn no_room(why: &str) -> Error {
+    Error::new(
+        ErrorKind::Full,
+        format!("no room for another segment: {why}"),
+    )
+}
+
+/// What a full disk kept from being done is done later: nothing depends on it.
+pub(super) fn unless_full(done: Result<(), Error>) -> Result<(), Error> {
+    match done {
+        Err(error) if error.kind == ErrorKind::Full => {
+            tracing::warn!(%error, "the disk is full; trying again later");
+            Ok(())
+        }
+        done => done,
+    }
 }
 
 /// Nothing can be written now.
@@ -384,11 +420,12 @@ fn may_change(op: &Op, state: &State<Home>) -> bool {
     begins || (!is_reading(op) && !state.is_empty())
 }
 
-/// How many bytes of records an operation can make at most.
-fn bytes_of(op: &Op, state: &State<Home>) -> usize {
-    let claims =
-        |count: u32, worker: &str| (count as usize).min(state.len()) * (ENTRY_BYTES + worker.len());
-    let all_of = |key| state.count_of(key) * 2 * ENTRY_BYTES;
+/// How many bytes of records an operation can make at most, after so many adds in the same batch.
+fn bytes_of(op: &Op, state: &State<Home>, added: usize) -> usize {
+    let claims = |count: u32, worker: &str| {
+        (count as usize).min(state.len() + added) * (ENTRY_BYTES + worker.len())
+    };
+    let all_of = |key| (state.count_of(key) + added) * 2 * ENTRY_BYTES;
     let effects = match op {
         Op::Add(adds) => adds
             .iter()

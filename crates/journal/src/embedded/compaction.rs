@@ -1,8 +1,11 @@
 //! Compaction: what stays long moves on, so that the segments it lay in can be freed.
 
-use super::committer::{Committer, checkpoint};
+use std::io;
+
+use super::committer::{Committer, checkpoint, unless_full};
 use super::home::Home;
 use super::log::ENTRY_BYTES;
+use super::salvage::set_aside;
 use super::spare::Pace;
 use super::{FailedTo as _, period};
 use crate::data::Data;
@@ -61,7 +64,7 @@ impl Committer {
                 return Ok(false);
             }
         }
-        let mut lost = Vec::new();
+        let mut damaged = Vec::new();
         for id in step {
             match self.log.read(*self.state.data(id)) {
                 Ok(data) => {
@@ -71,15 +74,32 @@ impl Committer {
                     let old = self.state.relocate(id, home);
                     self.log.free(&old);
                 }
-                Err(error) => lost.push((id, error.to_string())),
+                Err(error) => damaged.push((id, error)),
             }
         }
-        for (id, reason) in lost {
-            self.shared.warn(&reason);
-            self.state.lose(id, now, &mut self.log);
-        }
+        let all_moved = self.keep_damaged(oldest, damaged, now);
         self.commit(now)?;
-        Ok(true)
+        Ok(all_moved)
+    }
+
+    /// Entries whose data turned out to be damaged go to the dead list, after the segment was set aside. What cannot be
+    /// read now, for another reason, stays where it is; says whether there was none of that.
+    fn keep_damaged(&mut self, segment: u32, damaged: Vec<(u32, io::Error)>, now: Date) -> bool {
+        let mut all = true;
+        for (id, error) in damaged {
+            self.shared.warn(&error.to_string());
+            let is_damage = error.kind() == io::ErrorKind::InvalidData;
+            let path = self.log.path_of(segment).filter(|_| is_damage);
+            let kept = path.map(|path| set_aside(&*self.place.disk, &self.place.dir, &path));
+            match kept {
+                Some(Ok(_)) => {
+                    let reason = error.to_string();
+                    self.state.bury(id, now, &reason, &mut self.log);
+                }
+                Some(Err(_)) | None => all = false,
+            }
+        }
+        all
     }
 
     /// Entries at home in a segment, as many as one step moves. They are looked for once a segment; what has left or moved
@@ -119,10 +139,14 @@ impl Committer {
                 let now = Date::from(self.clock.now());
                 let period = period::number(self.state.declaration().1.period, now);
                 let checkpoint = checkpoint(&self.state, self.incarnation, self.log.front());
-                self.log
+                let begun = self
+                    .log
                     .begin_anew(0, now, period, &checkpoint)
-                    .failed_to("begin a segment")?;
-                self.commit(now)
+                    .failed_to("begin a segment");
+                match begun {
+                    Ok(()) => self.commit(now),
+                    Err(error) => unless_full(Err(error)),
+                }
             }
             Some(_) => {
                 if self

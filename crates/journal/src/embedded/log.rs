@@ -13,7 +13,7 @@ use cannery_formats::journal_segment::{
     BATCH_HEADER_BYTES, HEADER_BYTES, SegmentId, batch_end, encode_header,
 };
 use cannery_runtime::Rng;
-use cannery_runtime::disk::Disk;
+use cannery_runtime::disk::{Disk, DiskFile};
 
 use super::home::Home;
 use super::record::{self, Checkpoint};
@@ -24,7 +24,7 @@ use crate::date::Date;
 use crate::declaration::OnEmpty;
 use crate::state::{Effect, Ledger, Whole};
 
-/// What an entry takes in the log beside its key and its data, at most and about.
+/// What an entry takes in the log beside its key, its data, its worker and its reason, at most.
 pub(super) const ENTRY_BYTES: usize = 160;
 
 /// What the record of a new front takes at most.
@@ -162,17 +162,39 @@ impl Log {
             number: self.next_number,
             salt: u64::from_le_bytes(salt),
         };
-        file.write_all_at(0, &encode_header(id, now.as_millis()))?;
-        file.sync_data()?;
-        self.disk
-            .rename(&self.spare.path(), &self.dir.join(id.to_string()))?;
-        self.spare.taken();
-        self.disk.sync_dir(&self.dir)?;
+        // From here on an error is no lack of room: what it left behind is not known.
+        self.name_spare(&*file, id, now).map_err(io::Error::other)?;
         self.next_number += 1;
         let bytes = self.habits.segment_bytes.max(file.len()?);
         self.segments
             .insert(id.number, Segment::new(id, file, bytes, period));
         Ok(())
+    }
+
+    fn name_spare(&mut self, file: &dyn DiskFile, id: SegmentId, now: Date) -> io::Result<()> {
+        file.write_all_at(0, &encode_header(id, now.as_millis()))?;
+        file.sync_data()?;
+        let name = self.dir.join(id.to_string());
+        self.disk.rename(&self.spare.path(), &name)?;
+        self.spare.taken();
+        self.disk.sync_dir(&self.dir)
+    }
+
+    /// Whether there is no room for more entries: the last segment is nearly full and no other can be made. What is left is
+    /// for ending what is there.
+    pub(super) fn is_tight(&mut self) -> bool {
+        let nearly_full = self
+            .segments
+            .last_entry()
+            .is_some_and(|last| last.get().end > last.get().bytes / 4 * 3);
+        nearly_full && !self.spare.is_ready_or_coming() && self.spare.prepare_now().is_err()
+    }
+
+    /// The file of a segment.
+    pub(super) fn path_of(&self, number: u32) -> Option<PathBuf> {
+        self.segments
+            .get(&number)
+            .map(|segment| segment.path(&self.dir))
     }
 
     /// Whether the batch holds anything.
@@ -255,7 +277,7 @@ impl Log {
             .last_entry()
             .expect("a segment before the last one is to be freed");
         if !last.get().has_room(FRONT_BYTES) {
-            // The next segment begins with it.
+            // The next commit in a new segment says it.
             return Ok(());
         }
         self.batch.clear();

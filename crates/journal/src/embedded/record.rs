@@ -336,7 +336,6 @@ fn cause_code(cause: Cause) -> u8 {
         Cause::Cancelled => 2,
         Cause::Absorbed => 3,
         Cause::Forgotten => 4,
-        Cause::Lost => 5,
     }
 }
 
@@ -347,7 +346,6 @@ fn cause_of(code: u8) -> Result<Cause, Unreadable> {
         2 => Cause::Cancelled,
         3 => Cause::Absorbed,
         4 => Cause::Forgotten,
-        5 => Cause::Lost,
         _ => return Err(Unreadable),
     })
 }

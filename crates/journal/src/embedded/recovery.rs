@@ -17,7 +17,7 @@ use super::log::{Habits, Log, Start};
 use super::record::{self, Checkpoint, Record};
 use super::salvage::{front_in, harden, set_aside};
 use super::segment::{Segment, read_exact};
-use super::spare::{Pace, Spare};
+use super::spare::{Pace, Spare, clear_away};
 use super::wire::Take;
 use super::{FailedTo, period};
 use crate::date::Date;
@@ -65,6 +65,7 @@ pub(super) fn recover(
         expected: None,
         incarnation: 0,
         last: None,
+        wiped: false,
         front: 1,
         report: Report::default(),
         rewrite_through: None,
@@ -83,6 +84,7 @@ pub(super) fn recover(
         wiped,
     )
     .failed_to(format!("clear up `{}`", opening.dir.display()))?;
+    reader.wiped = wiped;
     reader.start(about);
     let mut segments = BTreeMap::new();
     for id in reader.that_count(list(opening)?)? {
@@ -125,6 +127,8 @@ struct Reader<'a> {
     incarnation: u64,
     /// The segment that was read last.
     last: Option<SegmentId>,
+    /// Whether what is removed is overwritten before.
+    wiped: bool,
     /// The first segment that counts.
     front: u32,
     report: Report,
@@ -187,18 +191,21 @@ impl Reader<'_> {
     /// The segments that count; what a failed disk brought back is removed. The last segment with a commit knows.
     fn that_count(&mut self, mut found: Vec<SegmentId>) -> Result<Vec<SegmentId>, Error> {
         for id in found.iter().rev() {
-            let (_, bytes) = self.read(*id).failed_to(format!("read segment `{id}`"))?;
-            if let Some(front) = front_in(*id, &bytes) {
+            let reading = || format!("read segment `{id}`");
+            let (file, bytes) = self.read(*id).failed_to(reading())?;
+            if let Some((front, end)) = front_in(*id, &bytes) {
                 self.front = self.front.max(front);
+                if found.first().is_some_and(|first| first.number < self.front) {
+                    // What says that they do not count must be on the disk before they go.
+                    harden(&*file, end).failed_to(reading())?;
+                }
                 break;
             }
         }
         let counting = found.partition_point(|id| id.number < self.front);
         for id in found.drain(..counting) {
             let path = self.opening.dir.join(id.to_string());
-            self.opening
-                .disk
-                .remove_file(&path)
+            clear_away(&**self.opening.disk, &path, self.wiped)
                 .failed_to(format!("remove `{}`", path.display()))?;
         }
         Ok(found)
@@ -365,7 +372,15 @@ impl Reader<'_> {
     /// Sets a damaged segment aside; what is at home there is to be written again.
     fn keep(&mut self, id: SegmentId, what: &str) -> io::Result<()> {
         let dir = self.opening.dir;
-        let kept = set_aside(&**self.opening.disk, dir, &dir.join(id.to_string()))?;
+        let kept = match set_aside(&**self.opening.disk, dir, &dir.join(id.to_string())) {
+            Err(error) if error.kind() == io::ErrorKind::StorageFull => {
+                self.report.damaged.push(format!(
+                    "segment `{id}`: {what} cannot be read; there is no room for a copy, and the file stays where it is"
+                ));
+                return Ok(());
+            }
+            kept => kept?,
+        };
         self.report.damaged.push(format!(
             "segment `{id}`: {what} cannot be read; the rest was saved, the file kept as `{}`",
             kept.display()
@@ -392,7 +407,7 @@ impl Reader<'_> {
         }
         let state = replay.finish();
         if let Some((_, last)) = segments.last_key_value() {
-            harden(last).failed_to("make sure of the last segment")?;
+            harden(&*last.file, last.end).failed_to("make sure of the last segment")?;
         }
         let mut log = self.log(state.declaration().1, segments, spare);
         for id in state.find(|_| true) {

@@ -16,6 +16,8 @@ use crate::wake::Alarm;
 pub(super) struct Pulse {
     /// An entry becomes due.
     pub(super) due: Option<Date>,
+    /// The next entry after those that are due already becomes due.
+    pub(super) later: Option<Date>,
     /// A lease runs out, or an entry expires.
     pub(super) sweep: Option<Date>,
 }
@@ -65,18 +67,11 @@ impl Shared {
         self.pulse.subscribe()
     }
 
-    pub(super) fn publish(
-        &self,
-        due: Option<Date>,
-        sweep: Option<Date>,
-        segments: usize,
-        bytes: u64,
-    ) {
+    pub(super) fn publish(&self, next: Pulse, segments: usize, bytes: u64) {
         self.known
             .segments
             .store(segments as u64, Ordering::Relaxed);
         self.known.bytes.store(bytes, Ordering::Relaxed);
-        let next = Pulse { due, sweep };
         self.pulse.send_if_modified(|pulse| {
             let changed = *pulse != next;
             *pulse = next;

@@ -81,6 +81,24 @@ impl Spare {
         self.there || self.making.is_some()
     }
 
+    /// Whether there is one, or one is being made.
+    pub(super) fn is_ready_or_coming(&mut self) -> bool {
+        if self.making.as_ref().is_some_and(JoinHandle::is_finished) {
+            self.settle();
+        }
+        self.is_there()
+    }
+
+    /// Makes one on the spot, unless there is one.
+    pub(super) fn prepare_now(&mut self) -> io::Result<()> {
+        self.settle();
+        if !self.there {
+            make(&*self.disk, &self.dir, self.bytes)?;
+            self.there = true;
+        }
+        Ok(())
+    }
+
     /// Begins to make one, unless there is one. That it cannot be made shows when it is needed.
     pub(super) fn prepare(&mut self) -> io::Result<()> {
         if self.is_there() {
@@ -102,11 +120,7 @@ impl Spare {
 
     /// The file, of full length and open for writing; it still has the name of a spare.
     pub(super) fn take(&mut self) -> io::Result<Box<dyn DiskFile>> {
-        self.settle();
-        if !self.there {
-            make(&*self.disk, &self.dir, self.bytes)?;
-            self.there = true;
-        }
+        self.prepare_now()?;
         let file = self.disk.open(&self.path(), Open::ReadWrite)?;
         fill(&*file, self.bytes)?;
         Ok(file)
@@ -165,6 +179,8 @@ impl Drop for Spare {
 
 fn make(disk: &dyn Disk, dir: &Path, bytes: u64) -> io::Result<()> {
     let making = dir.join(MAKING);
+    // What an earlier attempt could not remove.
+    clear_away(disk, &making, false)?;
     drop(disk::preallocate(disk, &making, bytes)?);
     disk.rename(&making, &dir.join(NAME))?;
     disk.sync_dir(dir)
@@ -196,7 +212,8 @@ fn zero(file: &dyn DiskFile, mut offset: u64, end: u64) -> io::Result<()> {
     Ok(())
 }
 
-fn clear_away(disk: &dyn Disk, path: &Path, wiped: bool) -> io::Result<()> {
+/// Removes a file that may be there, and overwrites it before if that is asked for.
+pub(super) fn clear_away(disk: &dyn Disk, path: &Path, wiped: bool) -> io::Result<()> {
     match disk.metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(error),

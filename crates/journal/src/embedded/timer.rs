@@ -15,28 +15,22 @@ const SAFETY: Duration = Duration::from_secs(1);
 /// Runs until the committing thread is gone.
 pub(super) async fn run(clock: Clock, shared: Shared, jobs: mpsc::Sender<Job>) {
     let mut pulses = shared.pulses();
-    let mut rung_for = None;
     loop {
         let pulse = *pulses.borrow_and_update();
         let now = Date::from(clock.now());
-        let is_past = |date: Option<Date>| date.is_some_and(|date| date <= now);
-        if is_past(pulse.due) && rung_for != pulse.due {
-            shared.alarm.ring();
-            rung_for = pulse.due;
-        }
-        if is_past(pulse.sweep) && jobs.send(Job::Tick).await.is_err() {
-            return;
-        }
-        let next = [pulse.due, pulse.sweep]
-            .into_iter()
-            .flatten()
-            .filter(|date| *date > now)
-            .min();
+        let next_ring = [pulse.due, pulse.later].into_iter().flatten();
+        let next_ring = next_ring.filter(|date| *date > now).min();
+        let next = [next_ring, pulse.sweep].into_iter().flatten().min();
         let pause = next.map_or(SAFETY, |date| date.since(now).min(SAFETY));
         tokio::select! {
             () = clock.sleep(pause) => {
-                rung_for = None;
-                if pause == SAFETY && jobs.send(Job::Tick).await.is_err() {
+                let now = Date::from(clock.now());
+                let is_late = pulse.due.is_some_and(|due| due <= now);
+                if next_ring.is_some_and(|date| date <= now) || (is_late && pause == SAFETY) {
+                    shared.alarm.ring();
+                }
+                // A queue that is full has the thread at work, which looks at the clock anyway.
+                if let Err(mpsc::error::TrySendError::Closed(_)) = jobs.try_send(Job::Tick) {
                     return;
                 }
             }

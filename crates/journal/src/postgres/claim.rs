@@ -75,6 +75,9 @@ struct Answer {
     ahead: BTreeMap<i16, Position>,
 }
 
+/// What became of the leases, and what was handed out.
+type Given = (Vec<Fate>, Claimed<Data>);
+
 /// A small claim, which is made together with others.
 #[derive(Debug)]
 pub(super) struct ClaimCall {
@@ -82,7 +85,7 @@ pub(super) struct ClaimCall {
     done: Option<Vec<Token>>,
     worker: String,
     count: u32,
-    answer: oneshot::Sender<Result<(Vec<Fate>, Claimed<Data>), Fault>>,
+    answer: oneshot::Sender<Result<Given, Fault>>,
 }
 
 impl ClaimCall {
@@ -102,7 +105,7 @@ impl PgJournal {
         done: Option<&[Token]>,
         worker: &str,
         count: u32,
-    ) -> Result<(Vec<Fate>, Claimed<Data>), Fault> {
+    ) -> Result<Given, Fault> {
         let (answer, answered) = oneshot::channel();
         let call = ClaimCall {
             done: done.map(<[Token]>::to_vec),

@@ -13,7 +13,7 @@ use super::desk::Desk;
 use super::ends::EndCall;
 use super::leases::Leases;
 use super::marks::Marks;
-use super::pool::Session;
+use super::pool::{Doing, Session};
 use super::row::{self, Place};
 use super::sql::Sql;
 use super::trail::Trail;
@@ -24,7 +24,7 @@ use crate::declaration::Declaration;
 use crate::engine::{Engine, Health};
 use crate::error::{Error, ErrorKind};
 use crate::key::Key;
-use crate::op::{Cancelled, Op, Reply};
+use crate::op::{Cancelled, Fate, Op, Reply};
 use crate::rules::Return;
 use crate::wake::{Alarm, Wakes};
 
@@ -309,6 +309,47 @@ impl PgJournal {
     }
 }
 
+/// What a request was to do.
+fn asked(op: &Op) -> Doing {
+    match op {
+        Op::Get(_) | Op::List(_) | Op::Stats => Doing::Reading,
+        Op::Add(_)
+        | Op::Claim { .. }
+        | Op::DoneAndClaim { .. }
+        | Op::Heartbeat(_)
+        | Op::Done(_)
+        | Op::Release { .. }
+        | Op::Fail { .. }
+        | Op::Cancel(_)
+        | Op::Requeue(_)
+        | Op::Forget(_)
+        | Op::Sweep
+        | Op::Declare(_) => Doing::Writing,
+    }
+}
+
+/// What a request did for certain: much that could write finds nothing to do.
+fn written<D>(reply: &Reply<D>) -> Doing {
+    let wrote = match reply {
+        Reply::Added(added) => !added.is_empty(),
+        Reply::Claimed(claimed) | Reply::DoneAndClaimed(_, claimed) => !claimed.entries.is_empty(),
+        Reply::Fates(fates) => fates.iter().any(|fate| *fate != Fate::Lost),
+        Reply::Beats(_)
+        | Reply::Cancelled(_)
+        | Reply::Moved(_)
+        | Reply::Entries(_)
+        | Reply::Page(_)
+        | Reply::Stats(_)
+        | Reply::Swept(_)
+        | Reply::Declared(_) => false,
+    };
+    if wrote {
+        Doing::Writing
+    } else {
+        Doing::Reading
+    }
+}
+
 #[async_trait]
 impl Engine for PgJournal {
     async fn call(&self, op: Op) -> Result<Reply<Data>, Error> {
@@ -320,7 +361,7 @@ impl Engine for PgJournal {
         loop {
             let error = match self.attempt(&op).await {
                 Ok(reply) => {
-                    self.shared.pool.heard(None);
+                    self.shared.pool.worked(written(&reply));
                     return Ok(reply);
                 }
                 Err(fault) if fault.again && tries < TRIES_MAX => {
@@ -334,7 +375,7 @@ impl Engine for PgJournal {
             };
             // Rows that it had in hand were skipped by others and may be there again.
             self.marks().reset();
-            self.shared.pool.heard(Some(&error));
+            self.shared.pool.failed(&error, asked(&op));
             return Err(error);
         }
     }

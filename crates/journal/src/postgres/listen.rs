@@ -14,7 +14,7 @@ use super::Shared;
 use super::fault::Fault;
 use super::journal::{PgJournal, lock};
 use super::marks::Position;
-use super::pool::{ANSWER_LIMIT, Connection};
+use super::pool::{ANSWER_LIMIT, Connection, Doing};
 use super::row::{self, Place};
 use crate::error::Error;
 
@@ -83,7 +83,7 @@ pub(super) async fn run(shared: Arc<Shared>, stop: CancellationToken) {
             ended = Listener::live(&shared, first, &mut pause) => ended,
         };
         first = false;
-        shared.pool.heard(Some(&error));
+        shared.pool.failed(&error, Doing::Reading);
         tracing::warn!(%error, "the journal's listening connection ended; it is made again");
         tokio::select! {
             () = stop.cancelled() => return,
@@ -247,7 +247,12 @@ impl<'a> Listener<'a> {
         if looked == 0 {
             self.poll().await?;
         }
-        self.shared.pool.heard(None);
+        let pool = &self.shared.pool;
+        pool.worked(Doing::Reading);
+        if pool.should_probe() {
+            // It ends by itself: its statement has a limit.
+            tokio::spawn(Arc::clone(pool).probe());
+        }
         Ok(())
     }
 

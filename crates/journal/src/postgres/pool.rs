@@ -57,7 +57,21 @@ pub(super) struct Pool {
     timer: Clock,
     idle: Mutex<Vec<Connection>>,
     permits: Arc<Semaphore>,
-    health: Mutex<Health>,
+    condition: Mutex<Condition>,
+}
+
+/// What a request does, as far as a server without its standbys cares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Doing {
+    Reading,
+    Writing,
+}
+
+#[derive(Debug)]
+struct Condition {
+    health: Health,
+    writes_in_doubt: bool,
+    probing: bool,
 }
 
 impl Pool {
@@ -67,7 +81,11 @@ impl Pool {
             timer,
             idle: Mutex::default(),
             permits: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
-            health: Mutex::new(Health::Good),
+            condition: Mutex::new(Condition {
+                health: Health::Good,
+                writes_in_doubt: false,
+                probing: false,
+            }),
         })
     }
 
@@ -84,7 +102,7 @@ impl Pool {
             Some(connection) => connection,
             None => {
                 let made = Connection::open(&self.address, &self.timer, |_| {}).await;
-                made.inspect_err(|error| self.heard(Some(error)))?
+                made.inspect_err(|error| self.failed(error, Doing::Reading))?
             }
         };
         Ok(Session {
@@ -105,27 +123,57 @@ impl Pool {
         None
     }
 
-    /// Remembers how the last request went.
-    pub(super) fn heard(&self, error: Option<&Error>) {
+    /// Remembers that something went wrong.
+    pub(super) fn failed(&self, error: &Error, doing: Doing) {
         let bad = [
             ErrorKind::Unavailable,
             ErrorKind::Denied,
             ErrorKind::Full,
             ErrorKind::Corrupt,
         ];
-        let mut health = lock(&self.health);
-        match error {
-            Some(error) if bad.contains(&error.kind) => {
-                *health = Health::Bad(error.message.clone());
-            }
-            Some(_) => {}
-            None if *health != Health::Good => *health = Health::Good,
-            None => {}
+        if bad.contains(&error.kind) {
+            let mut condition = lock(&self.condition);
+            condition.health = Health::Bad(error.message.clone());
+            condition.writes_in_doubt |= doing == Doing::Writing;
         }
     }
 
+    /// Remembers that something went well. Without its standbys a server still answers questions, so only a write shows
+    /// that writes work again.
+    pub(super) fn worked(&self, doing: Doing) {
+        let mut condition = lock(&self.condition);
+        if doing == Doing::Writing || !condition.writes_in_doubt {
+            condition.writes_in_doubt = false;
+            if condition.health != Health::Good {
+                condition.health = Health::Good;
+            }
+        }
+    }
+
+    /// Whether somebody should find out if writes work again; said to one at a time.
+    pub(super) fn should_probe(&self) -> bool {
+        let mut condition = lock(&self.condition);
+        let start = condition.writes_in_doubt && !condition.probing;
+        condition.probing |= start;
+        start
+    }
+
+    /// Writes something that nobody reads.
+    pub(super) async fn probe(self: Arc<Self>) {
+        let written = async {
+            let mut session = self.get().await?;
+            let sql = "select pg_logical_emit_message(true, 'cannery_journal', '')";
+            session.query(sql, &[]).await
+        };
+        match written.await {
+            Ok(_) => self.worked(Doing::Writing),
+            Err(fault) => self.failed(&fault.error, Doing::Writing),
+        }
+        lock(&self.condition).probing = false;
+    }
+
     pub(super) fn health(&self) -> Health {
-        lock(&self.health).clone()
+        lock(&self.condition).health.clone()
     }
 
     pub(super) fn address(&self) -> &Address {

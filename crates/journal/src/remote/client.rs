@@ -26,13 +26,18 @@ use link::Link;
 /// How long a server may take to greet: it does nothing else then, so a longer silence is a process that hangs.
 const GREET_LIMIT: Duration = Duration::from_secs(10);
 
+/// How long an owner may take to answer a request: no operation takes as long, so a longer silence is a process that hangs.
+const ANSWER_LIMIT: Duration = Duration::from_secs(60);
+
 /// A journal behind the socket of the process that owns it.
 ///
-/// A lost connection is opened again by the next request. Requests that were under way are `Unavailable`: they may or may
+/// A lost connection is opened again by the next request. One on which a request is not answered within a minute is dropped:
+/// the owner hangs. Requests that were under way are `Unavailable`: they may or may
 /// not have been done. Listeners are woken when a connection is lost, and when there is a new one.
 #[derive(Debug)]
 pub struct Remote {
     socket: PathBuf,
+    answer_limit: Duration,
     next_id: AtomicU64,
     news: Arc<News>,
     state: Mutex<State>,
@@ -72,6 +77,14 @@ impl Remote {
     /// `Unavailable` when nobody serves it or answers, `Denied` when it belongs to somebody else, `Locked` when its process
     /// speaks another protocol.
     pub async fn connect(socket: &Path) -> Result<Arc<Self>, Error> {
+        Self::connect_within(socket, ANSWER_LIMIT).await
+    }
+
+    /// The same with another limit for the answer to each request; a minute is usual.
+    ///
+    /// # Errors
+    /// As [`Remote::connect`].
+    pub async fn connect_within(socket: &Path, answer_limit: Duration) -> Result<Arc<Self>, Error> {
         let news = Arc::new(News {
             alarm: std::sync::Mutex::new(Some(Alarm::new())),
             declaration: std::sync::Mutex::default(),
@@ -80,6 +93,7 @@ impl Remote {
         let link = open(socket, &news).await?;
         Ok(Arc::new(Self {
             socket: socket.to_owned(),
+            answer_limit,
             next_id: AtomicU64::new(1),
             news,
             state: Mutex::new(State::Open(Arc::new(link))),
@@ -102,6 +116,25 @@ impl Remote {
         self.news.ring();
         Ok(link)
     }
+
+    /// Sends a request and waits for its answer, but not for ever.
+    async fn ask(&self, id: u64, request: Vec<u8>) -> Result<Reply<Data>, Error> {
+        let mut asked = None;
+        let answer = async {
+            let link = asked.insert(self.link().await?);
+            link.ask(id, request).await
+        };
+        // The other side lives in real time, whatever the clock of the journal is.
+        match (Clock::real().timeout(self.answer_limit, answer).await, asked) {
+            (Ok(answer), _) => answer,
+            (Err(late), None) => Err(unreachable(&self.socket, late)),
+            (Err(_), Some(link)) => {
+                // Who is silent for so long will not answer the others either; the next request connects anew.
+                link.close().await;
+                Err(unanswered(self.answer_limit))
+            }
+        }
+    }
 }
 
 async fn open(socket: &Path, news: &Arc<News>) -> Result<Link, Error> {
@@ -120,6 +153,16 @@ fn unreachable(socket: &Path, why: impl fmt::Display) -> Error {
     Error::new(
         ErrorKind::Unavailable,
         format!("cannot reach the process that owns the journal at socket `{socket}`: {why}"),
+    )
+}
+
+fn unanswered(limit: Duration) -> Error {
+    let seconds = limit.as_secs_f64();
+    Error::new(
+        ErrorKind::Unavailable,
+        format!(
+            "no answer from the owner within {seconds} s; the request may or may not have been done"
+        ),
     )
 }
 
@@ -146,7 +189,7 @@ impl Engine for Remote {
                 "the request has more than {REQUEST_BYTES_MAX} bytes; split it"
             )));
         };
-        self.link().await?.ask(id, request).await
+        self.ask(id, request).await
     }
 
     fn wakes(&self) -> Wakes {

@@ -48,10 +48,10 @@ impl<D: Handle> State<D> {
         act.finish();
     }
 
-    /// An entry leaves because its data is damaged beyond reading.
-    pub fn lose<L: Ledger<D>>(&mut self, id: u32, now: Date, ledger: &mut L) {
+    /// An entry whose data is damaged beyond reading goes to the dead list without it.
+    pub fn bury<L: Ledger<D>>(&mut self, id: u32, now: Date, reason: &str, ledger: &mut L) {
         let mut act = Act::new(self, ledger, now);
-        act.end(id, Cause::Lost);
+        act.bury(id, reason);
         act.finish();
     }
 }
@@ -210,7 +210,6 @@ impl<'a, D: Handle, L: Ledger<D>> Act<'a, D, L> {
             Cause::Cancelled => &mut self.counted.cancelled,
             Cause::Absorbed => &mut self.counted.absorbed,
             Cause::Forgotten => &mut self.counted.forgotten,
-            Cause::Lost => &mut self.counted.lost,
         };
         *count += 1;
     }
@@ -218,10 +217,9 @@ impl<'a, D: Handle, L: Ledger<D>> Act<'a, D, L> {
     fn cancel(&mut self, key: &Key) -> Cancelled {
         let state = &*self.state;
         let key_of = |id| &state.slot(id).key;
-        let mut waiting = state.waiting_keys.all(key, key_of);
-        waiting.truncate(Op::KEY_ENTRIES_MAX);
-        let mut processing = state.processing_keys.all(key, key_of);
-        processing.truncate(Op::KEY_ENTRIES_MAX);
+        let most = Op::KEY_ENTRIES_MAX;
+        let waiting = state.waiting_keys.all(key, most, key_of);
+        let processing = state.processing_keys.all(key, most, key_of);
         for id in waiting.iter().chain(&processing) {
             self.end(*id, Cause::Cancelled);
         }

@@ -104,8 +104,6 @@ pub enum Cause {
     Absorbed,
     /// Somebody took it off the dead list.
     Forgotten,
-    /// Its data is damaged beyond reading.
-    Lost,
 }
 
 /// Who keeps what a state decides.

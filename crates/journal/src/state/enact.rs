@@ -142,6 +142,7 @@ impl<D: Handle> State<D> {
             }
             Standing::Dead(_) => {
                 self.dead.insert(seq, id);
+                self.index_key(Side::Dead, &key, seq, id);
             }
         }
     }
@@ -171,6 +172,7 @@ impl<D: Handle> State<D> {
             }
             Standing::Dead(_) => {
                 self.dead.remove(&seq);
+                self.dead_keys.remove(&key, seq, id);
             }
         }
     }
@@ -180,6 +182,7 @@ impl<D: Handle> State<D> {
         let index = match side {
             Side::Waiting => &mut self.waiting_keys,
             Side::Processing => &mut self.processing_keys,
+            Side::Dead => &mut self.dead_keys,
         };
         index.insert(key, seq, id, |id| &slots.get(id).key);
     }
@@ -238,4 +241,5 @@ impl<D: Handle> State<D> {
 enum Side {
     Waiting,
     Processing,
+    Dead,
 }

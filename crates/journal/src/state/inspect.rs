@@ -16,36 +16,38 @@ use crate::priority::Priority;
 const EXAMINED_MAX: usize = 10_000;
 
 impl<D: Handle> State<D> {
-    /// The entries of a key: processing, waiting, dead.
+    /// The entries of a key: processing, waiting, dead; as many as fit into an answer.
     pub(super) fn get(&self, key: &Key) -> Vec<Entry<D>> {
         let key_of = |id| &self.slot(id).key;
-        let processing = self.processing_keys.all(key, key_of);
-        let waiting = self.waiting_keys.all(key, key_of);
-        [processing, waiting, self.dead_of(key)]
+        let processing = self.processing_keys.all(key, Op::COUNT_MAX, key_of);
+        let waiting = self.waiting_keys.all(key, Op::COUNT_MAX, key_of);
+        let dead = self.dead_keys.all(key, Op::COUNT_MAX, key_of);
+        let mut bytes = 0;
+        [processing, waiting, dead]
             .into_iter()
             .flatten()
+            .take_while(|id| {
+                let first = bytes == 0;
+                bytes += self.slot(*id).data.data_len();
+                first || bytes <= Op::BYTES_MAX
+            })
             .map(|id| self.entry(id))
             .collect()
     }
 
-    /// The dead entries of a key. The dead list is searched: it is short, or somebody has more pressing trouble.
+    /// The dead entries of a key, the oldest first.
     pub(super) fn dead_of(&self, key: &Key) -> Vec<SlotId> {
-        self.dead
-            .values()
-            .copied()
-            .filter(|id| self.slot(*id).key == *key)
-            .take(Op::KEY_ENTRIES_MAX)
-            .collect()
+        self.dead_keys
+            .all(key, Op::KEY_ENTRIES_MAX, |id| &self.slot(id).key)
     }
 
     /// How many entries of a key an operation on it concerns.
     #[must_use]
     pub fn count_of(&self, key: &Key) -> usize {
         let key_of = |id| &self.slot(id).key;
-        let processing = self.processing_keys.all(key, key_of).len();
-        let waiting = self.waiting_keys.all(key, key_of).len();
-        processing.min(Op::KEY_ENTRIES_MAX)
-            + waiting.min(Op::KEY_ENTRIES_MAX)
+        let most = Op::KEY_ENTRIES_MAX;
+        self.processing_keys.all(key, most, key_of).len()
+            + self.waiting_keys.all(key, most, key_of).len()
             + self.dead_of(key).len()
     }
 
@@ -55,17 +57,19 @@ impl<D: Handle> State<D> {
             entries: Vec::new(),
             next: None,
         };
+        let mut bytes = 0;
         let places = query
             .stages()
             .into_iter()
             .flat_map(|stage| self.stage(stage, query));
         for (examined, (cursor, id)) in places.enumerate() {
-            if page.entries.len() == limit || examined == EXAMINED_MAX {
+            if page.entries.len() == limit || examined == EXAMINED_MAX || bytes > Op::BYTES_MAX {
                 return page;
             }
             let slot = self.slot(id);
             page.next = Some(cursor);
             if query.wants(&slot.key, slot.meta.priority) {
+                bytes += slot.data.data_len();
                 page.entries.push(self.entry(id));
             }
         }
@@ -158,7 +162,9 @@ impl<D: Handle> State<D> {
         }
     }
 
-    fn next_after(&self, now: Date) -> Option<Date> {
+    /// The next process date that is not yet reached.
+    #[must_use]
+    pub fn next_after(&self, now: Date) -> Option<Date> {
         self.ready
             .values()
             .filter_map(|list| {
@@ -180,6 +186,8 @@ impl<D: Handle> State<D> {
 
     pub(super) fn put_declaration(&mut self, version: u32, declaration: Declaration) {
         if self.is_empty() {
+            // No entry was written with an older one.
+            self.declarations.clear();
             self.waiting_keys = super::KeyIndex::new(declaration.merge);
             self.processing_keys = super::KeyIndex::new(declaration.merge);
         }

@@ -61,8 +61,13 @@ impl KeyIndex {
         }
     }
 
-    /// All entries of a key, the oldest first.
-    pub(super) fn all<'a>(&self, key: &Key, key_of: impl Fn(SlotId) -> &'a Key) -> Vec<SlotId> {
+    /// The entries of a key, the oldest first, at most so many.
+    pub(super) fn all<'a>(
+        &self,
+        key: &Key,
+        most: usize,
+        key_of: impl Fn(SlotId) -> &'a Key,
+    ) -> Vec<SlotId> {
         match &self.table {
             Table::One(_) => self.first(key, key_of).into_iter().collect(),
             Table::Many(set) => {
@@ -70,6 +75,7 @@ impl KeyIndex {
                 set.range((hash, 0, 0)..=(hash, u64::MAX, SlotId::MAX))
                     .map(|(_, _, id)| *id)
                     .filter(|id| key_of(*id) == key)
+                    .take(most)
                     .collect()
             }
         }

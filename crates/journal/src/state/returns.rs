@@ -2,7 +2,8 @@
 
 use super::apply::Act;
 use super::slots::SlotId;
-use super::{Cause, Effect, Handle, Ledger};
+use super::{Cause, Effect, Handle, Ledger, Whole};
+use crate::data::Data;
 use crate::date::Date;
 use crate::entry::{Death, Meta, Standing};
 use crate::key::Key;
@@ -128,6 +129,22 @@ impl<D: Handle, L: Ledger<D>> Act<'_, D, L> {
             death: death.clone(),
         });
         self.state.change(id, meta, Standing::Dead(death));
+    }
+
+    /// The entry goes to the dead list without its data.
+    pub(super) fn bury(&mut self, id: SlotId, reason: &str) {
+        self.counted.died += 1;
+        let death = Box::new(Death {
+            date: self.now,
+            reason: cut(reason).into(),
+        });
+        let whole = Whole {
+            standing: Standing::Dead(death),
+            ..self.state.whole(id)
+        };
+        let data = self.ledger.put(&whole, &Data::null());
+        let old = self.state.renew(id, whole.meta, whole.standing, data);
+        self.ledger.free(&old);
     }
 
     /// Puts the dead entries of a key back, the oldest first, each meeting what waits as if it came back.

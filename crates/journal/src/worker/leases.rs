@@ -13,6 +13,10 @@ use crate::token::Token;
 
 /// A part of a lease between two heartbeats.
 const BEATS_PER_LEASE: u32 = 4;
+/// The same at the least, whatever the worker was told: one heartbeat may go astray.
+const BEATS_PER_LEASE_MIN: u32 = 3;
+/// The shortest time between two heartbeats.
+const INTERVAL_MIN: Duration = Duration::from_millis(1);
 
 /// One lease.
 #[derive(Debug)]
@@ -112,7 +116,8 @@ impl Leases {
     }
 
     fn interval(&self, length: Duration) -> Duration {
-        self.every.unwrap_or(length / BEATS_PER_LEASE)
+        let told = self.every.unwrap_or(length / BEATS_PER_LEASE);
+        told.min(length / BEATS_PER_LEASE_MIN).max(INTERVAL_MIN)
     }
 
     fn shortest(&self) -> Option<Duration> {
@@ -186,6 +191,28 @@ impl Leases {
     pub(super) fn lose_all(&mut self) {
         for held in self.by_token.values() {
             held.lost.cancel();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heartbeats_fit_into_the_lease_and_never_follow_at_once() {
+        let (lease, millisecond) = (Duration::from_secs(12), Duration::from_millis(1));
+        for (every, length, interval) in [
+            (None, lease, lease / 4),
+            (Some(lease / 6), lease, lease / 6),
+            (Some(lease / 3), lease, lease / 3),
+            (Some(lease / 2), lease, lease / 3),
+            (Some(Duration::MAX), lease, lease / 3),
+            (Some(Duration::ZERO), lease, millisecond),
+            (None, Duration::ZERO, millisecond),
+        ] {
+            let found = Leases::new(every).interval(length);
+            assert_eq!(found, interval, "{every:?} of {length:?}");
         }
     }
 }

@@ -236,11 +236,15 @@ impl<H: Handler> Run<H> {
             Phase::Working => Duration::MAX,
             Phase::Finishing(until) | Phase::Leaving(until) => until,
         };
+        if self.has_given_up() {
+            // Nothing is sent any more, whatever is due.
+            return phase;
+        }
         let mut next = phase.min(self.leases.next_time(self.beat.is_some()));
         if self.exchange.is_none() && self.free(0) > 0 {
             next = next.min(self.claims.at().max(self.quiet_until));
         }
-        if self.ends.waits(self.exchange.is_some()) {
+        if self.has_report_to_send() || (self.exchange.is_none() && self.ends.has_done()) {
             next = next.min(self.quiet_until);
         }
         next

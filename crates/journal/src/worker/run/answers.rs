@@ -10,7 +10,7 @@ use super::{Beaten, BeatenPart, Exchange, Handler, Phase, Report, Run, passes};
 use crate::data::Data;
 use crate::date::Date;
 use crate::entry::Entry;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::op::{Claimed, Fate};
 use crate::token::Token;
 use crate::worker::ends::End;
@@ -90,6 +90,12 @@ impl<H: Handler> Run<H> {
                 self.settle(&report.tokens, &report.end, &fates);
                 // What was given back may be due at once, and is in no `next_wake` that we know of.
                 self.claims.wake();
+            }
+            Err(error) if error.kind == ErrorKind::Invalid => {
+                // What is wrong is in this report: another one may be right, and repeating it is in vain.
+                let (journal, entries) = (self.worker.journal.name(), report.tokens.len());
+                tracing::error!(journal, entries, %error, "a report was refused; its leases will time out");
+                self.settle(&report.tokens, &report.end, &[]);
             }
             Err(error) => {
                 for token in report.tokens {

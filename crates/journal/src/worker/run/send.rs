@@ -9,6 +9,9 @@ use crate::op::Op;
 use crate::token::Token;
 use crate::worker::ends::End;
 
+/// How many reports may be under way at once: where each failure has its own reason, each is a request.
+const REPORTS_MAX: usize = 32;
+
 impl<H: Handler> Run<H> {
     pub(super) fn send(&mut self, now: Duration) {
         if self.has_given_up() {
@@ -18,12 +21,19 @@ impl<H: Handler> Run<H> {
         if now < self.quiet_until {
             return;
         }
-        while let Some((end, tokens)) = self.ends.take_other() {
+        while self.has_report_to_send()
+            && let Some((end, tokens)) = self.ends.take_other()
+        {
             self.send_report(end, tokens);
         }
         if self.exchange.is_none() {
             self.send_exchange(now);
         }
+    }
+
+    /// Whether there is a report, and room for it; else the end of another one makes room.
+    pub(super) fn has_report_to_send(&self) -> bool {
+        self.ends.has_other() && self.reports.len() < REPORTS_MAX
     }
 
     fn send_beat(&mut self, now: Duration) {
