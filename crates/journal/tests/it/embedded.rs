@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use cannery_journal::embedded::{Embedded, Layout, Pace, Place};
 use cannery_journal::{
-    Data, Date, Declaration, Engine, Entry, Error, ErrorKind, Health, Journal, NewEntry, OnEmpty,
-    Op, Period, Query, Status,
+    Data, Date, Declaration, Engine, Entry, Error, ErrorKind, Health, Journal, Key, NewEntry,
+    OnEmpty, Op, Period, Query, Status,
 };
 use cannery_runtime::disk::{self, Open};
 use cannery_runtime::{Disk, Rng};
@@ -472,4 +472,82 @@ async fn what_is_not_ours_in_the_folder_is_left_alone() {
     small.drain().await;
     small.rest().await;
     assert_eq!(disk::read(&small.disk, path, 10).unwrap(), b"mine");
+}
+
+#[tokio::test]
+async fn compaction_ends_where_keys_are_longer_than_data() {
+    let small = Small::new(plain()).await;
+    for number in 0..60 {
+        let key = format!("{number}-{}", "k".repeat(3_000));
+        let entry = NewEntry::new(key, Data::null());
+        small.journal.add_one(entry).await.unwrap();
+    }
+    assert!(small.segments().len() > 8);
+    assert_eq!(small.keys().await.len(), 60);
+}
+
+#[tokio::test]
+async fn what_is_read_while_it_ends_is_read_whole() {
+    let small = Small::new(plain()).await;
+    for number in 0..150 {
+        let key = format!("key-{number}");
+        small.put(&key).await;
+        let claimed = small.journal.claim("worker", 1).await.unwrap();
+        let token = claimed.entries[0].lease.clone().unwrap().token;
+        let (read, done) = tokio::join!(
+            small.journal.get(Key::new(key).unwrap()),
+            small.journal.done(token)
+        );
+        done.unwrap();
+        for entry in read.unwrap() {
+            assert_ne!(entry.data, Data::null());
+        }
+    }
+    assert_eq!(small.engine.health(), Health::Good);
+}
+
+#[tokio::test]
+async fn a_full_disk_can_be_drained() {
+    let small = Small::new(plain()).await;
+    small.disk.set_capacity(8 * SEGMENT_BYTES);
+    let mut added = 0;
+    let error = loop {
+        let data = Data::from_value(&"x".repeat(500)).unwrap();
+        match small
+            .journal
+            .add_one(NewEntry::new(format!("key-{added}"), data))
+            .await
+        {
+            Ok(_) => added += 1,
+            Err(error) => break error,
+        }
+        assert!(added < 10_000, "the disk is never full");
+    };
+    assert_eq!(error.kind, ErrorKind::Full);
+    let mut drained = 0;
+    while drained < added {
+        let claimed = small.journal.claim("worker", 12).await.unwrap();
+        drained += claimed.entries.len();
+        let tokens = claimed
+            .entries
+            .iter()
+            .filter_map(|entry| entry.lease.as_ref());
+        let done = Op::Done(tokens.map(|lease| lease.token).collect());
+        small.journal.end_all(done).await.unwrap();
+    }
+    small.rest().await;
+    small.put("there is room again").await;
+}
+
+#[tokio::test]
+async fn a_page_is_bounded_by_its_bytes() {
+    let subject = open(Declaration::default()).await;
+    let data = Data::from_value(&"x".repeat(1_000_000)).unwrap();
+    for number in 0..12 {
+        let entry = NewEntry::new(format!("key-{number}"), data.clone());
+        subject.add_one(entry).await.unwrap();
+    }
+    let page = subject.list(Query::all()).await.unwrap();
+    assert!(page.entries.len() < 12 && page.next.is_some());
+    assert_eq!(subject.all(Query::all()).await.len(), 12);
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use cannery_journal::postgres::{Database, EngineClock};
 use cannery_journal::{
-    Data, Declaration, Entry, Error, ErrorKind, Health, Journal, NewEntry, Op, Query, Token,
+    Data, Declaration, Entry, Error, ErrorKind, Fate, Health, Journal, NewEntry, Op, Query, Token,
 };
 use cannery_runtime::{Clock, Rng};
 use cannery_testkit::long_run;
@@ -45,8 +45,9 @@ struct Known {
     adding: BTreeSet<String>,
     added: BTreeSet<String>,
     doing: BTreeSet<String>,
-    done: BTreeSet<String>,
-    /// Claimed after it was done.
+    /// With the moment of the acknowledgement.
+    done: BTreeMap<String, Duration>,
+    /// Asked for and handed out after that.
     came_back: BTreeSet<String>,
     failed: u64,
 }
@@ -120,25 +121,27 @@ impl Load {
     async fn work(self: Arc<Self>) {
         let mut wakes = self.journal.wakes();
         while !self.stop.is_cancelled() {
+            let asked = self.clock.elapsed();
             match self.journal.claim("worker", 30).await {
                 Ok(claimed) if claimed.entries.is_empty() => {
                     let pause = Duration::from_millis(500);
                     self.clock.timeout(pause, wakes.next()).await.ok();
                 }
-                Ok(claimed) => self.end(claimed.entries).await,
+                Ok(claimed) => self.end(asked, claimed.entries).await,
                 Err(error) => self.failed(error).await,
             }
         }
     }
 
-    async fn end(&self, entries: Vec<Entry<Data>>) {
+    async fn end(&self, asked: Duration, entries: Vec<Entry<Data>>) {
         let leases: BTreeMap<String, Token> = entries
             .into_iter()
             .map(|entry| (entry.key.to_string(), entry.lease.unwrap().token))
             .collect();
         {
             let mut known = self.known();
-            let back = leases.keys().filter(|key| known.done.contains(*key));
+            let is_back = |key: &&String| known.done.get(*key).is_some_and(|done| *done < asked);
+            let back = leases.keys().filter(is_back);
             let back: Vec<String> = back.cloned().collect();
             known.came_back.extend(back);
             known.doing.extend(leases.keys().cloned());
@@ -146,9 +149,10 @@ impl Load {
         let tokens = leases.values().copied().collect();
         match self.journal.end_all(Op::Done(tokens)).await {
             Ok(fates) => {
+                let now = self.clock.elapsed();
                 let done = leases.into_keys().zip(fates);
-                let done = done.filter(|(_, fate)| *fate == cannery_journal::Fate::Done);
-                self.known().done.extend(done.map(|(key, _)| key));
+                let done = done.filter(|(_, fate)| *fate == Fate::Done);
+                self.known().done.extend(done.map(|(key, _)| (key, now)));
                 self.done.fetch_add(1, Ordering::Relaxed);
             }
             Err(error) => self.failed(error).await,
@@ -228,11 +232,12 @@ async fn lose_standbys(cluster: &mut PostgresCluster, load: &Load, other: &Journ
     .await;
 }
 
-/// A look that needs no standby does not make it good.
+/// Looks, the journal's own every second and those of others, need no standby and do not make it good.
 async fn stays_bad(journal: &Journal) {
     let clock = Clock::real();
     let start = clock.elapsed();
     while clock.since(start) < Duration::from_millis(2_500) {
+        journal.stats().await.unwrap();
         let health = journal.health();
         let Health::Bad(why) = &health else {
             panic!("{health:?} although no standby is there");

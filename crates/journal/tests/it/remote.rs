@@ -10,7 +10,7 @@ use cannery_journal::remote::{Remote, Served, serve};
 use cannery_journal::worker::{Outcome, Worker};
 use cannery_journal::{
     Data, Date, Declaration, Engine, Error, ErrorKind, FieldType, Health, Journal, Memory,
-    NewEntry, Op, Query, Reply,
+    NewEntry, Op, Query, Reply, Stats,
 };
 use cannery_runtime::{Clock, Rng, Tasks};
 use tempfile::TempDir;
@@ -341,19 +341,56 @@ async fn requests_under_way_hear_that_the_server_is_gone() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("socket");
     let listener = tokio::net::UnixListener::bind(&socket).unwrap();
-    let greeting = serde_json::json!({"Hello": {"protocol": 1, "declaration": {}}});
     let server = tokio::spawn(async move {
-        let (mut stream, _) = listener.accept().await.unwrap();
-        stream
-            .write_all(&frame(greeting.to_string().as_bytes()))
-            .await
-            .unwrap();
+        let mut stream = greeted(&listener).await;
         stream.read_exact(&mut [0; 4]).await.unwrap();
     });
     let other = journal(Remote::connect(&socket).await.unwrap());
     let error = soon(other.stats()).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Unavailable);
     server.await.unwrap();
+}
+
+/// Accepts a connection and greets it.
+async fn greeted(listener: &tokio::net::UnixListener) -> UnixStream {
+    let greeting = serde_json::json!({"Hello": {"protocol": 1, "declaration": {}}});
+    let (mut stream, _) = listener.accept().await.unwrap();
+    let greeting = frame(greeting.to_string().as_bytes());
+    stream.write_all(&greeting).await.unwrap();
+    stream
+}
+
+#[tokio::test]
+async fn an_owner_that_never_answers_is_left_and_asked_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("socket");
+    let listener = tokio::net::UnixListener::bind(&socket).unwrap();
+    let connecting = tokio::spawn({
+        let socket = socket.clone();
+        async move { Remote::connect_within(&socket, Duration::from_millis(50)).await }
+    });
+    let mut first = greeted(&listener).await;
+    let journal = journal(connecting.await.unwrap().unwrap());
+
+    let error = soon(journal.stats()).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Unavailable);
+    let said = "no answer from the owner within 0.05 s; the request may or may not have been done";
+    assert!(error.message.contains(said), "{error}");
+    assert!(matches!(journal.health(), Health::Bad(_)));
+    assert!(is_hung_up(&mut first).await, "the connection is dropped");
+
+    // An answer to the next request comes from a new connection.
+    let asking = tokio::spawn({
+        let journal = journal.clone();
+        async move { journal.stats().await }
+    });
+    let mut second = soon(greeted(&listener)).await;
+    second.read_exact(&mut [0; 4]).await.unwrap();
+    let stats =
+        serde_json::json!({"Answer": {"id": 2, "result": {"Ok": {"Stats": Stats::default()}}}});
+    let answer = frame(stats.to_string().as_bytes());
+    second.write_all(&answer).await.unwrap();
+    assert_eq!(soon(asking).await.unwrap(), Ok(Stats::default()));
 }
 
 #[tokio::test]

@@ -20,6 +20,8 @@ use tokio_util::sync::CancellationToken;
 use crate::subject::simulated;
 
 mod decorator;
+mod odd;
+mod watched_clock;
 
 use decorator::Decorator;
 

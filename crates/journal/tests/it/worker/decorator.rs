@@ -18,6 +18,8 @@ pub(crate) struct Decorator {
     /// Fails every so manieth call, before and after its effect in turn; 0 for none.
     every: AtomicU64,
     down: AtomicBool,
+    /// The reason of failures that are refused.
+    refused: Mutex<Option<String>>,
     holds: watch::Sender<bool>,
     asked: Mutex<Vec<Op>>,
     /// Whose end was acknowledged, and how often.
@@ -31,6 +33,7 @@ impl Decorator {
             calls: AtomicU64::new(0),
             every: AtomicU64::new(0),
             down: AtomicBool::new(false),
+            refused: Mutex::default(),
             holds: watch::Sender::new(false),
             asked: Mutex::default(),
             done: Mutex::default(),
@@ -44,6 +47,16 @@ impl Decorator {
     /// Whether every call fails before its effect.
     pub(crate) fn set_down(&self, down: bool) {
         self.down.store(down, Ordering::SeqCst);
+    }
+
+    /// From now on a report of a failure with this reason is refused.
+    pub(crate) fn refuse(&self, reason: &str) {
+        *self.refused.lock().unwrap() = Some(reason.to_owned());
+    }
+
+    fn is_refused(&self, op: &Op) -> bool {
+        let refused = self.refused.lock().unwrap();
+        matches!(op, Op::Fail { reason, .. } if refused.as_ref() == Some(reason))
     }
 
     /// Whether answers are kept back, after their effect.
@@ -115,6 +128,9 @@ impl Engine for Decorator {
         let before = fails && (call / every).is_multiple_of(2);
         if self.down.load(Ordering::SeqCst) || before {
             return Err(failed("before the effect"));
+        }
+        if self.is_refused(&op) {
+            return Err(Error::new(ErrorKind::Invalid, "refused on purpose"));
         }
         let reply = self.inner.call(op.clone()).await?;
         let mut holds = self.holds.subscribe();
