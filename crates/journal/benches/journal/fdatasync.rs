@@ -20,6 +20,17 @@ struct Sectors<'a> {
     next: u64,
 }
 
+/// How many milliseconds each sync takes, over a while: what nothing durable can be faster than.
+pub(crate) fn times(bench: &Bench, turn: Duration) -> Vec<f64> {
+    let mut sectors = Sectors::make(bench);
+    let until = bench.until(turn);
+    let mut times = vec![bench.seconds(|| sectors.sync_next()) * 1e3];
+    while !until.is_past() {
+        times.push(bench.seconds(|| sectors.sync_next()) * 1e3);
+    }
+    times
+}
+
 impl Contestant for Fdatasync<'_> {
     fn name(&self) -> &'static str {
         "fdatasync"
@@ -30,7 +41,17 @@ impl Contestant for Fdatasync<'_> {
     }
 
     fn open(&self) -> Box<dyn Side + '_> {
-        let path = self.0.folder().join("sectors");
+        Box::new(Sectors::make(self.0))
+    }
+
+    fn pace(&self, _work: Work) -> u64 {
+        0
+    }
+}
+
+impl<'a> Sectors<'a> {
+    fn make(bench: &'a Bench) -> Self {
+        let path = bench.folder().join("sectors");
         let mut file = File::options()
             .create_new(true)
             .write(true)
@@ -42,15 +63,19 @@ impl Contestant for Fdatasync<'_> {
             file.write_all(&zeros).unwrap();
         }
         file.sync_all().unwrap();
-        Box::new(Sectors {
-            bench: self.0,
+        Self {
+            bench,
             file,
             next: 0,
-        })
+        }
     }
 
-    fn pace(&self, _work: Work) -> u64 {
-        0
+    fn sync_next(&mut self) {
+        let sector = [b'x'; SECTOR as usize];
+        let offset = self.next % SECTORS * SECTOR;
+        self.file.write_all_at(&sector, offset).unwrap();
+        self.file.sync_data().unwrap();
+        self.next += 1;
     }
 }
 
@@ -59,18 +84,14 @@ impl Side for Sectors<'_> {
 
     fn rate(&mut self, _work: Work, turn: Duration) -> f64 {
         let until = self.bench.until(turn);
-        let sector = [b'x'; SECTOR as usize];
-        let mut syncs = 0;
-        let seconds = self.bench.seconds(|| {
+        let before = self.next;
+        let bench = self.bench;
+        let seconds = bench.seconds(|| {
             while !until.is_past() {
-                let offset = self.next % SECTORS * SECTOR;
-                self.file.write_all_at(&sector, offset).unwrap();
-                self.file.sync_data().unwrap();
-                self.next += 1;
-                syncs += 1;
+                self.sync_next();
             }
         });
-        f64::from(syncs) / seconds
+        (self.next - before) as f64 / seconds
     }
 
     fn waiting(&self) -> u64 {

@@ -125,7 +125,8 @@ impl Remote {
             link.ask(id, request).await
         };
         // The other side lives in real time, whatever the clock of the journal is.
-        match (Clock::real().timeout(self.answer_limit, answer).await, asked) {
+        let answered = Clock::real().timeout(self.answer_limit, answer).await;
+        match (answered, asked) {
             (Ok(answer), _) => answer,
             (Err(late), None) => Err(unreachable(&self.socket, late)),
             (Err(_), Some(link)) => {
