@@ -219,7 +219,8 @@ impl Journal {
         }
     }
 
-    /// The entries of a key: processing, waiting, dead.
+    /// The entries of a key: processing, waiting, dead. Where a key has very many, those that fit into an answer:
+    /// [`Op::COUNT_MAX`] of each status, [`Op::BYTES_MAX`] of data; a listing with a prefix shows all.
     ///
     /// # Errors
     /// As the engine says.

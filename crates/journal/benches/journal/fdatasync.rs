@@ -59,7 +59,7 @@ impl<'a> Sectors<'a> {
             .unwrap();
         // Written, not only reserved: the first write to a reserved block changes the file system too.
         let zeros = vec![0; 1 << 20];
-        for _ in 0..SECTOR * SECTORS >> 20 {
+        for _ in 0..(SECTOR * SECTORS) >> 20 {
             file.write_all(&zeros).unwrap();
         }
         file.sync_all().unwrap();
@@ -71,7 +71,7 @@ impl<'a> Sectors<'a> {
     }
 
     fn sync_next(&mut self) {
-        let sector = [b'x'; SECTOR as usize];
+        let sector = [b'x'; 512];
         let offset = self.next % SECTORS * SECTOR;
         self.file.write_all_at(&sector, offset).unwrap();
         self.file.sync_data().unwrap();

@@ -205,7 +205,7 @@ fn carrying(claim: &str) -> String {
         ":seq",
         "7",
         ":fresh_nonces",
-        "'bench'",
+        "'{bench}'",
         ":counters",
         ":incarnations",
         ":nonces",

@@ -96,7 +96,9 @@ fn race(bench: &Bench, work: Work, sides: &[&dyn Contestant]) -> Vec<Rates> {
 
 fn turn(bench: &Bench, work: Work, contestant: &dyn Contestant, side: &mut dyn Side) -> f64 {
     if work.drains() {
-        let wanted = contestant.pace(work) * bench.effort.turn.as_millis() as u64 / 1_000;
+        let wanted = contestant.pace(work)
+            * u64::try_from(bench.effort.turn.as_millis()).unwrap_or(u64::MAX)
+            / 1_000;
         side.fill(wanted.saturating_sub(side.waiting()));
     }
     side.rate(work, bench.effort.turn)

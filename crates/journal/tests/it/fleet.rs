@@ -135,7 +135,7 @@ struct Adder {
     clock: Clock,
     rng: Rng,
     entries: u64,
-    /// How many were done, as far as is known.
+    /// How many were done, at most.
     done: Arc<AtomicU64>,
 }
 
@@ -207,7 +207,9 @@ async fn nothing_is_lost_or_held_twice_when_workers_are_killed() {
     };
     let (mut fleet, told) = Fleet::start(&url);
     let adding = tokio::spawn(adder.run());
-    let run = run(&mut fleet, told, &size, &done, &journal);
+    let run = run(&mut fleet, told, &size, &done, || {
+        is_over(&journal, adding.is_finished())
+    });
     let Ok((mut ledger, told)) = clock.timeout(size.limit, run).await else {
         panic!("not done in time: {:?}", journal.stats().await);
     };
@@ -220,12 +222,12 @@ async fn nothing_is_lost_or_held_twice_when_workers_are_killed() {
 }
 
 /// Hears the workers and kills one after the other, until all is done.
-async fn run(
+async fn run<F: Future<Output = bool>>(
     fleet: &mut Fleet,
     mut told: mpsc::UnboundedReceiver<Event>,
     size: &Size,
     done: &AtomicU64,
-    journal: &Journal,
+    is_over: impl Fn() -> F,
 ) -> (Ledger, mpsc::UnboundedReceiver<Event>) {
     let (clock, rng) = (Clock::real(), Rng::from_os());
     let mut ledger = Ledger::default();
@@ -237,12 +239,12 @@ async fn run(
         }
         if clock.since(looked) > LOOK_EVERY {
             looked = clock.elapsed();
-            if kills == size.kills && is_over(journal, size).await {
+            if kills == size.kills && is_over().await {
                 return (ledger, told);
             }
         }
         assert!(ledger.wrong().is_empty(), "{:#?}", ledger.wrong());
-        done.store(ledger.done, Ordering::Relaxed);
+        done.store(ledger.announced, Ordering::Relaxed);
         // Spread over the work, not over the time.
         let next = size.entries * (2 * kills + 1) / (2 * size.kills + 2);
         if kills < size.kills && ledger.done > next {
@@ -252,10 +254,10 @@ async fn run(
     }
 }
 
-async fn is_over(journal: &Journal, size: &Size) -> bool {
+async fn is_over(journal: &Journal, added: bool) -> bool {
     // The question may be disturbed too.
     let stats = journal.stats().await;
-    stats.is_ok_and(|stats| stats.counts.adds >= size.entries && stats.counts.live() == 0)
+    added && stats.is_ok_and(|stats| stats.waiting() + stats.processing() == 0)
 }
 
 async fn hear_rest(ledger: &mut Ledger, mut told: mpsc::UnboundedReceiver<Event>) {

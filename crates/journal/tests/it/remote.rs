@@ -449,48 +449,26 @@ async fn a_closed_client_refuses_and_leaves_the_owner_alone() {
 }
 
 #[tokio::test]
-async fn a_listing_that_is_too_long_for_an_answer_comes_in_more_pages() {
+async fn a_long_listing_comes_in_pages_that_fit() {
     let owner = Owner::usual().await;
     let journal = owner.journal().await;
     let long = Data::from_json(format!("\"{}\"", "x".repeat(Data::BYTES_MAX - 2))).unwrap();
-    for number in 0..70 {
+    for number in 0..20 {
         let entry = NewEntry::new(format!("key {number}"), long.clone());
         journal.add_one(entry).await.unwrap();
     }
-    let first = journal.list(Query::all()).await.unwrap();
-    assert!(!first.entries.is_empty() && first.entries.len() < 70);
-    let rest = Query {
-        after: first.next,
-        ..Query::all()
-    };
-    let second = journal.list(rest).await.unwrap();
-    assert_eq!(
-        (first.entries.len() + second.entries.len(), second.next),
-        (70, None)
-    );
-}
-
-#[tokio::test]
-async fn an_answer_that_is_too_long_is_an_error_and_no_end() {
-    let declaration = Declaration {
-        merge: false,
-        ..Declaration::default()
-    };
-    let owner = Owner::new(declaration, Clock::real()).await;
-    let journal = owner.journal().await;
-    let long = Data::from_json(format!("\"{}\"", "x".repeat(Data::BYTES_MAX - 2))).unwrap();
-    for _ in 0..65 {
-        journal
-            .add_one(NewEntry::new("key", long.clone()))
-            .await
-            .unwrap();
+    let mut query = Query::all();
+    let mut pages = Vec::new();
+    loop {
+        let page = journal.list(query.clone()).await.unwrap();
+        pages.push(page.entries.len());
+        match page.next {
+            Some(next) => query.after = Some(next),
+            None => break,
+        }
     }
-    let error = journal
-        .get("key".to_owned().try_into().unwrap())
-        .await
-        .unwrap_err();
-    assert_eq!(error.kind, ErrorKind::Invalid);
-    assert_eq!(journal.stats().await.unwrap().waiting(), 65);
+    assert!(pages.len() > 1);
+    assert_eq!(pages.iter().sum::<usize>(), 20);
 }
 
 #[tokio::test]

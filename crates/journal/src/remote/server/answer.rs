@@ -8,17 +8,12 @@ use crate::add::{Add, NewEntry};
 use crate::data::Data;
 use crate::declaration::Declaration;
 use crate::engine::Engine;
-use crate::entry::{Cursor, Entry, Page};
 use crate::error::{Error, ErrorKind};
 use crate::op::{Op, Reply};
 use crate::remote::frame::ANSWER_BYTES_MAX;
 
 /// What is told.
 pub(super) type Answer = Result<Reply<Data>, Error>;
-
-/// The most that one character of a key becomes in JSON, and a generous bound on the rest of an entry without its data.
-const ESCAPED_BYTES_MAX: usize = 6;
-const ENTRY_BYTES_MAX: usize = 16 * 1024;
 
 /// Whether the answer holds data.
 pub(super) fn is_large(op: &Op) -> bool {
@@ -47,7 +42,6 @@ pub(super) async fn to(engine: &dyn Engine, op: Op) -> Answer {
     }
     let answer = AssertUnwindSafe(engine.call(op)).catch_unwind().await;
     match answer {
-        Ok(Ok(Reply::Page(page))) => Ok(Reply::Page(fit(page))),
         Ok(Ok(reply)) => Ok(reply),
         Ok(Err(error)) if error.kind == ErrorKind::Closed => Err(closed(error)),
         Ok(Err(error)) => Err(error),
@@ -75,37 +69,9 @@ fn closed(error: Error) -> Error {
     error.while_doing("the process that owns the journal does not take requests")
 }
 
+/// No engine answers with so much; one that does must not end the connection.
 pub(super) fn too_long() -> Error {
     Error::invalid(format!(
         "the answer has more than {ANSWER_BYTES_MAX} bytes; list the entries page by page"
     ))
-}
-
-/// As much of a page as an answer holds, and at least one entry.
-fn fit(mut page: Page<Data>) -> Page<Data> {
-    let mut bytes = 0;
-    let fitting = page.entries.iter().take_while(|entry| {
-        bytes += bytes_max(entry);
-        bytes <= ANSWER_BYTES_MAX
-    });
-    let count = fitting.count().max(1);
-    if count < page.entries.len() {
-        page.entries.truncate(count);
-        page.next = page.entries.last().map(place);
-    }
-    page
-}
-
-fn bytes_max(entry: &Entry<Data>) -> usize {
-    let text = entry.key.as_str().len() * ESCAPED_BYTES_MAX;
-    text + entry.data.as_bytes().len() + ENTRY_BYTES_MAX
-}
-
-fn place(entry: &Entry<Data>) -> Cursor {
-    Cursor {
-        status: entry.status,
-        priority: entry.meta.priority,
-        process: entry.meta.process,
-        seq: entry.seq,
-    }
 }
