@@ -205,7 +205,10 @@ impl Opened {
             shared.warn(damage);
         }
         if let Some(torn) = &report.torn {
-            tracing::info!(torn, "a commit that was cut off by a crash was dropped");
+            tracing::warn!(
+                torn,
+                "a commit that was cut off, most likely by a crash, was dropped"
+            );
         }
         let committer = Committer {
             state,

@@ -23,6 +23,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
@@ -64,6 +65,9 @@ pub use journal::PgJournal;
 use journal::{View, lock};
 use listen::News;
 use pool::Pool;
+
+/// How long closing waits for other processes to be told of the last changes.
+const TELL_LIMIT: Duration = Duration::from_secs(1);
 
 /// How long closing waits for the tasks of a database.
 const CLOSE_LIMIT: Duration = Duration::from_secs(5);
@@ -107,6 +111,8 @@ pub(crate) struct Shared {
     /// What other processes have to hear of.
     news: Mutex<BTreeMap<i32, News>>,
     news_waiting: Notify,
+    /// They are being told.
+    telling: AtomicBool,
     /// The next date to wake up at may have changed.
     rearm: Notify,
     /// The server's clock, as of a moment of ours.
@@ -149,6 +155,7 @@ impl Database {
             journals: Mutex::default(),
             news: Mutex::default(),
             news_waiting: Notify::new(),
+            telling: AtomicBool::new(false),
             rearm: Notify::new(),
             server_time: Mutex::default(),
         });
@@ -234,6 +241,7 @@ impl Database {
         for journal in self.shared.open_journals() {
             journal.close().await;
         }
+        self.shared.told().await;
         let stopped = self.tasks.stop(CLOSE_LIMIT).await;
         if !stopped.unfinished.is_empty() {
             tracing::debug!(tasks = ?stopped.unfinished, "tasks of a database were cut off");
@@ -243,6 +251,17 @@ impl Database {
 }
 
 impl Shared {
+    /// Waits a little until other processes were told of everything: who adds one entry and ends is heard as well.
+    async fn told(&self) {
+        let began = self.timer.elapsed();
+        while self.timer.since(began) < TELL_LIMIT {
+            if lock(&self.news).is_empty() && !self.telling.load(Ordering::Acquire) {
+                return;
+            }
+            self.timer.sleep(Duration::from_millis(2)).await;
+        }
+    }
+
     /// The date for a statement: nothing lets the server decide.
     fn now(&self) -> Option<i64> {
         match &self.clock {

@@ -189,6 +189,45 @@ fn percent_decoded(text: &str) -> String {
 
 /// `text` with every known secret masked: for errors of foreign code, which may quote a URL or a header.
 ///
+/// The address of a database for people: without the password, which is remembered as a secret. Everything else stays,
+/// above all the user, whose name is an ordinary word.
+///
+/// A password that nobody encoded may hold any character: it ends at the last `@` of all.
+#[must_use]
+pub fn without_password(url: &str) -> String {
+    let start = url.find("://").map_or(0, |at| at + 3);
+    let (scheme, rest) = url.split_at(start);
+    let (user, place) = match rest.rsplit_once('@') {
+        Some((user, place)) => (Some(user), place),
+        None => (None, rest),
+    };
+    let user = user.map(|user| match user.split_once(':') {
+        Some((name, password)) => {
+            drop(Secret::new(password));
+            format!("{name}:{MASK}@")
+        }
+        None => format!("{user}@"),
+    });
+    let place = match place.split_once('?') {
+        Some((place, query)) => {
+            let pairs: Vec<String> = query.split('&').map(pair_without_password).collect();
+            format!("{place}?{}", pairs.join("&"))
+        }
+        None => place.to_owned(),
+    };
+    format!("{scheme}{}{place}", user.unwrap_or_default())
+}
+
+fn pair_without_password(pair: &str) -> String {
+    match pair.split_once('=') {
+        Some((name, value)) if name.to_ascii_lowercase().contains("pass") => {
+            drop(Secret::new(value));
+            format!("{name}={MASK}")
+        }
+        Some(_) | None => pair.to_owned(),
+    }
+}
+
 /// Everything that leaves the process as text (log, page, error) passes through here; types are the first line of defence,
 /// this is the second.
 #[must_use]
@@ -246,5 +285,27 @@ mod tests {
             "s3://bucket/prefix"
         );
         assert_eq!(PrivateUrl::new("file:./lake").to_string(), "file:./lake");
+    }
+
+    #[test]
+    fn the_address_of_a_database_loses_its_password_and_nothing_else() {
+        for (url, shown) in [
+            ("postgres://u@h/db", "postgres://u@h/db"),
+            (
+                "postgres://u:pw-1111?x@h:5432/db",
+                "postgres://u:***@h:5432/db",
+            ),
+            (
+                "postgres://u:pw-2222@x?y@h/db?sslmode=require",
+                "postgres://u:***@h/db?sslmode=require",
+            ),
+            (
+                "postgres://h/db?user=u&password=pw-3333",
+                "postgres://h/db?user=u&password=***",
+            ),
+        ] {
+            assert_eq!(without_password(url), shown);
+            assert!(!redact(url).contains("pw-"), "{url}");
+        }
     }
 }

@@ -65,6 +65,7 @@ pub(super) fn recover(
         expected: None,
         incarnation: 0,
         last: None,
+        adds: 0,
         wiped: false,
         front: 1,
         report: Report::default(),
@@ -127,6 +128,8 @@ struct Reader<'a> {
     incarnation: u64,
     /// The segment that was read last.
     last: Option<SegmentId>,
+    /// How many adds there were at the last opening: the log must know of as many.
+    adds: u64,
     /// Whether what is removed is overwritten before.
     wiped: bool,
     /// The first segment that counts.
@@ -171,6 +174,7 @@ impl Reader<'_> {
             return;
         };
         self.incarnation = about.incarnation;
+        self.adds = about.counts.adds;
         self.front = self.front.max(about.front);
         let first = about.declarations.values().next().cloned();
         let mut replay = Replay::new(first.unwrap_or_default());
@@ -402,8 +406,11 @@ impl Reader<'_> {
         let Some(mut replay) = self.replay.take() else {
             return self.brand_new(spare);
         };
-        if self.rewrite_through.is_some() || !self.report.damaged.is_empty() {
-            replay.reconcile();
+        let missing = replay.reconcile(self.adds);
+        if missing > 0 {
+            self.report.damaged.push(format!(
+                "{missing} entries are missing: a part of the log is gone or could not be read"
+            ));
         }
         let state = replay.finish();
         if let Some((_, last)) = segments.last_key_value() {

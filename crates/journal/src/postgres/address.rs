@@ -4,8 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use cannery_runtime::PrivateUrl;
-use cannery_runtime::secret::redact;
+use cannery_runtime::secret::{redact, without_password};
 use tokio_postgres::config::SslMode;
 use tokio_postgres::config::TargetSessionAttrs;
 use tokio_postgres::tls::MakeTlsConnect;
@@ -29,14 +28,14 @@ type Wire = Connection<Socket, <MakeRustlsConnect as MakeTlsConnect<Socket>>::St
 /// by the machine's own list or the file named by `sslrootcert`.
 #[derive(Clone)]
 pub(super) struct Address {
-    shown: PrivateUrl,
+    shown: String,
     config: Config,
     tls: MakeRustlsConnect,
 }
 
 impl Address {
     pub(super) fn parse(url: &str) -> Result<Self, Error> {
-        let shown = PrivateUrl::new(url);
+        let shown = without_password(url);
         let (rest, extra) = split(url);
         let mut config: Config = rest.parse().map_err(|error: tokio_postgres::Error| {
             Error::invalid(format!(

@@ -167,7 +167,10 @@ impl<'a> Listener<'a> {
                 () = timer.sleep(until_tell), if news => {
                     news = false;
                     next_tell = timer.elapsed() + TELL_EVERY;
-                    self.tell().await?;
+                    self.shared.telling.store(true, Ordering::Release);
+                    let told = self.tell().await;
+                    self.shared.telling.store(false, Ordering::Release);
+                    told?;
                 }
                 () = timer.sleep(until_poll) => {
                     next_poll = timer.elapsed() + POLL_EVERY;

@@ -89,13 +89,17 @@ impl<D: Handle> Replay<D> {
         }
     }
 
-    /// Makes the counts balance after a part of the log was lost; what is missing is counted as lost.
-    pub fn reconcile(&mut self) {
+    /// Makes the counts balance, which they do unless a part of the log was lost; there were `adds` adds at least. What is
+    /// missing is counted as lost; says how much that is.
+    pub fn reconcile(&mut self, adds: u64) -> u64 {
         let there = self.state.len() as u64;
         let counts = &mut self.state.counts;
+        counts.adds = counts.adds.max(adds);
         let known = counts.gone() + there;
-        counts.lost += counts.adds.saturating_sub(known);
+        let missing = counts.adds.saturating_sub(known);
+        counts.lost += missing;
         counts.adds = counts.adds.max(known);
+        missing
     }
 
     /// The state, with everything decided before the restart and nothing since.

@@ -360,7 +360,7 @@ proptest! {
                 Record::Note(effect) => replay.replay(effect),
             };
         }
-        replay.reconcile();
+        replay.reconcile(0);
         let state = replay.finish();
         prop_assert_eq!(state.counts().live(), state.len() as u64);
         let mut keys = BTreeSet::new();
@@ -386,7 +386,7 @@ fn a_replay_without_the_beginning_passes_over_what_it_does_not_know() {
             assert_eq!(replay.replay(effect.clone()), None);
         }
     }
-    replay.reconcile();
+    replay.reconcile(0);
     let state = replay.finish();
     assert!(state.is_empty());
     assert_eq!((state.counts().adds, state.counts().lost), (2, 2));

@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use cannery_runtime::Secret;
-use cannery_runtime::secret::MASK;
+use cannery_runtime::secret::without_password;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -34,45 +34,10 @@ impl DatabaseUrl {
     }
 
     fn new(url: &str) -> Self {
-        let (address, query) = match url.split_once('?') {
-            Some((address, query)) => (address, Some(query)),
-            None => (url, None),
-        };
-        let mut shown = without_password(address);
-        if let Some(query) = query {
-            let pairs: Vec<String> = query.split('&').map(pair_without_password).collect();
-            shown = format!("{shown}?{}", pairs.join("&"));
-        }
         Self {
             whole: Secret::unremembered(url),
-            shown,
+            shown: without_password(url),
         }
-    }
-}
-
-fn without_password(address: &str) -> String {
-    let start = address.find("://").map_or(0, |at| at + 3);
-    let (scheme, rest) = address.split_at(start);
-    // The last `@` of all: a password may hold a slash that nobody encoded.
-    let Some((user, place)) = rest.rsplit_once('@') else {
-        return address.to_owned();
-    };
-    match user.split_once(':') {
-        Some((user, password)) => {
-            drop(Secret::new(password));
-            format!("{scheme}{user}:{MASK}@{place}")
-        }
-        None => address.to_owned(),
-    }
-}
-
-fn pair_without_password(pair: &str) -> String {
-    match pair.split_once('=') {
-        Some((name, value)) if name.to_ascii_lowercase().contains("pass") => {
-            drop(Secret::new(value));
-            format!("{name}={MASK}")
-        }
-        Some(_) | None => pair.to_owned(),
     }
 }
 
@@ -100,10 +65,15 @@ impl FromStr for EngineAddress {
             _ if is_database && !text.contains(char::is_control) => {
                 Ok(Self::Postgres(DatabaseUrl::new(text)))
             }
-            _ => Err(format!(
-                "`{}` is not an engine; write `embedded` or `postgres://user@host/database`",
-                DatabaseUrl::new(text).shown.escape_debug()
-            )),
+            _ => {
+                // Only its begin: a string of `name=value` pairs may hold a password.
+                let shown = without_password(text);
+                let shown = shown.split_whitespace().next().unwrap_or_default();
+                Err(format!(
+                    "`{}` is not an engine; write `embedded` or `postgres://user@host/database`",
+                    shown.escape_debug()
+                ))
+            }
         }
     }
 }
