@@ -147,7 +147,7 @@ impl Sql {
                 }
             ),
             heartbeat: format!(
-                "with {TIME} update {processing} p set start = t.now \
+                "with {TIME} update {processing} p set start = greatest(p.start, t.now) \
                  from t, unnest($2::bigint[], $3::bigint[], $4::bigint[]) \
                     as k(counter, incarnation, nonce) \
                  where p.counter = k.counter and p.incarnation = k.incarnation \

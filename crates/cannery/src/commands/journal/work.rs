@@ -242,7 +242,7 @@ fn end(summary: &Summary, args: &WorkArgs, context: &Context) -> Result<ExitCode
     if let Some(error) = error {
         return Err(Failure::from(error.clone()));
     }
-    if args.once && failed + dead + lost > 0 {
+    if args.once && released + failed + dead + lost > 0 {
         let name = &args.journal.name;
         let next = format!("see `cannery journal ls {name}` and `cannery journal dead ls {name}`");
         let message = format!("not every entry was done: {text}");

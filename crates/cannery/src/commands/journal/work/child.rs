@@ -130,7 +130,8 @@ impl Program {
             .stderr(Stdio::piped())
             .process_group(0)
             .kill_on_drop(true);
-        // No variable can hold a NUL; such a key is found in the entry itself.
+        // No variable can hold a NUL; such a key is found in the entry itself, and no other must pass for it.
+        command.env_remove("CANNERY_KEY");
         if !entry.key.as_str().contains('\0') {
             command.env("CANNERY_KEY", entry.key.as_str());
         }
