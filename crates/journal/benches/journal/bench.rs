@@ -40,6 +40,9 @@ pub(crate) struct Effort {
     pub(crate) wakes: u64,
     /// Over how long the wake-ups are spread.
     pub(crate) wake_spread: Duration,
+    /// How long an opened journal is left alone before it counts as idle. A server tells of what a connection did up to
+    /// ten seconds later.
+    pub(crate) settling: Duration,
     /// How long an idle journal is watched.
     pub(crate) idle: Duration,
     pub(crate) drained: u64,
@@ -52,6 +55,7 @@ const FULL: Effort = Effort {
     turn: Duration::from_millis(900),
     wakes: 1_000,
     wake_spread: Duration::from_secs(5),
+    settling: Duration::from_secs(12),
     idle: Duration::from_secs(20),
     drained: 1_000_000,
     opened: 2_000_000,
@@ -63,6 +67,7 @@ const QUICK: Effort = Effort {
     turn: Duration::from_millis(200),
     wakes: 100,
     wake_spread: Duration::from_secs(1),
+    settling: Duration::from_secs(1),
     idle: Duration::from_secs(3),
     drained: 20_000,
     opened: 40_000,
@@ -180,10 +185,15 @@ impl Deadline {
     }
 }
 
-/// A key of 12 bytes that was not used before in this run.
+/// A key of 12 bytes that was not used before in this run. One does not follow the other: keys that come sorted are kind
+/// to a tree, and the keys of a journal do not.
 pub(crate) fn fresh_key() -> String {
+    const KEYS: u64 = 1 << 44;
+    // Odd, so that no two numbers become one.
+    const SCATTER: u64 = 0x9e3_779b_97f5;
     static NEXT: AtomicU64 = AtomicU64::new(0);
-    format!("k{:011}", NEXT.fetch_add(1, Ordering::Relaxed))
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    format!("k{:011x}", number.wrapping_mul(SCATTER) % KEYS)
 }
 
 /// Data of the size that all sides keep: a JSON text.

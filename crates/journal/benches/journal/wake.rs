@@ -13,8 +13,6 @@ use crate::report::{Goal, Report, Row, quantile};
 const AHEAD: Duration = Duration::from_secs(1);
 /// A wake-up that never comes ends the bench and does not hang it.
 const LIMIT: Duration = Duration::from_secs(60);
-/// What an open journal does at first is not what it does when idle.
-const SETTLING: Duration = Duration::from_secs(3);
 
 pub(crate) fn measure(bench: &Bench, report: &mut Report) {
     // A claim is durable before it is delivered.
@@ -97,7 +95,7 @@ fn idle(bench: &Bench, report: &mut Report) {
     // The server's own housekeeping makes transactions, too.
     sql.run("alter system set autovacuum = off");
     sql.run("select pg_reload_conf()");
-    wait(SETTLING);
+    wait(bench.effort.settling);
     let before = transactions();
     wait(bench.effort.idle);
     let made = (transactions() - before) as f64;

@@ -15,9 +15,17 @@ const SAFETY: Duration = Duration::from_secs(1);
 /// Runs until the committing thread is gone.
 pub(super) async fn run(clock: Clock, shared: Shared, jobs: mpsc::Sender<Job>) {
     let mut pulses = shared.pulses();
+    let mut rung = None;
     loop {
         let pulse = *pulses.borrow_and_update();
         let now = Date::from(clock.now());
+        // A date may have passed between the commit that told of it and this look at the clock.
+        let passed = [pulse.due, pulse.later].into_iter().flatten();
+        let passed = passed.filter(|date| *date <= now).max();
+        if passed > rung {
+            shared.alarm.ring();
+            rung = passed;
+        }
         let next_ring = [pulse.due, pulse.later].into_iter().flatten();
         let next_ring = next_ring.filter(|date| *date > now).min();
         let next = [next_ring, pulse.sweep].into_iter().flatten().min();
