@@ -1,5 +1,6 @@
 //! From a name to an open journal: one of the configuration, or one that was declared.
 
+mod heir;
 mod unknown;
 
 use std::path::{Path, PathBuf};
@@ -19,6 +20,7 @@ use crate::config::journal::{
     DEFAULT_JOURNAL, DatabaseUrl, EngineAddress, JournalSettings, check_name,
 };
 use crate::failure::{ExitCode, Failure};
+use heir::{Claim, Heir};
 
 /// How long a journal is waited for that another command owns for a moment.
 const LOCK_LIMIT: Duration = Duration::from_secs(5);
@@ -56,7 +58,7 @@ impl<'a> Journals<'a> {
         }
     }
 
-    /// For `cannery up`: what it opens is measured, and it goes through no other process.
+    /// For `cannery up`: what it opens is measured.
     pub(crate) fn serving(self, metrics: JournalMetrics) -> Self {
         Self {
             serving: Some(metrics),
@@ -69,17 +71,29 @@ impl<'a> Journals<'a> {
         &self.config.journals[DEFAULT_JOURNAL]
     }
 
-    /// Opens a journal of the configuration or one that was declared.
+    /// Opens a journal of the configuration or one that was declared, for a moment.
     ///
     /// # Errors
     /// `unknown_journal` names the known ones.
     pub(crate) async fn open(&self, name: &str) -> Result<Opened, Failure> {
+        self.open_for(name, None).await
+    }
+
+    /// Opens a journal to stay: if another process owns its files, this one takes them over when the owner ends.
+    ///
+    /// # Errors
+    /// As [`Journals::open`].
+    pub(crate) async fn open_to_stay(&self, name: &str, tasks: &Tasks) -> Result<Opened, Failure> {
+        self.open_for(name, Some(tasks)).await
+    }
+
+    async fn open_for(&self, name: &str, stay: Option<&Tasks>) -> Result<Opened, Failure> {
         let (engine, declaration) = match self.config.journals.get(name) {
             Some(settings) => (&settings.engine, Some(settings.declaration())),
             None if check_name(name).is_err() => return Err(self.unknown(name).await),
             None => (&self.default_settings().engine, None),
         };
-        match self.open_on(engine, name, declaration).await {
+        match self.open_on(engine, name, declaration, stay).await {
             Ok(opened) => Ok(opened),
             Err(error) if error.kind == ErrorKind::Unknown => Err(self.unknown(name).await),
             Err(error) => Err(self.failure(name, error)),
@@ -101,7 +115,7 @@ impl<'a> Journals<'a> {
         }
         let declaration = settings.declaration();
         let opened = self
-            .open_on(&settings.engine, name, Some(declaration.clone()))
+            .open_on(&settings.engine, name, Some(declaration.clone()), None)
             .await
             .map_err(|error| self.failure(name, error))?;
         // Whoever owns the journal already has to be told.
@@ -139,18 +153,23 @@ impl<'a> Journals<'a> {
         engine: &EngineAddress,
         name: &str,
         declaration: Option<Declaration>,
+        stay: Option<&Tasks>,
     ) -> Result<Opened, Error> {
         match engine {
-            EngineAddress::Embedded => self.embedded(name, declaration).await,
+            EngineAddress::Embedded => self.embedded(name, declaration, stay).await,
             EngineAddress::Postgres(url) => {
                 let database = self.database(url).await?;
                 let journal = database.open(name, declaration).await?;
-                let journal = match &self.serving {
-                    Some(metrics) => metrics.measure(name, journal) as Arc<dyn Engine>,
-                    None => journal,
-                };
+                let journal = self.measured(name, journal);
                 Ok(self.opened(name, journal, engine.clone(), None))
             }
+        }
+    }
+
+    fn measured(&self, name: &str, engine: Arc<dyn Engine>) -> Arc<dyn Engine> {
+        match &self.serving {
+            Some(metrics) => metrics.measure(name, engine),
+            None => engine,
         }
     }
 
@@ -181,37 +200,46 @@ impl<'a> Journals<'a> {
         &self,
         name: &str,
         declaration: Option<Declaration>,
+        stay: Option<&Tasks>,
     ) -> Result<Opened, Error> {
         let dir = home(self.config).join(name);
         let socket = dir.join("socket");
+        let place = Place {
+            disk: Arc::new(RealDisk),
+            dir,
+            owner: self.owner().to_owned(),
+            clock: self.clock.clone(),
+            rng: self.rng.clone(),
+        };
         let begun = self.clock.elapsed();
         loop {
-            let place = Place {
-                disk: Arc::new(RealDisk),
-                dir: dir.clone(),
-                owner: self.owner().to_owned(),
-                clock: self.clock.clone(),
-                rng: self.rng.clone(),
-            };
-            let locked = match Embedded::open(place, declaration.clone()).await {
+            let locked = match Embedded::open(place.clone(), declaration.clone()).await {
                 Ok(engine) => {
-                    let engine = match &self.serving {
-                        Some(metrics) => metrics.measure_embedded(name, engine) as Arc<dyn Engine>,
-                        None => engine,
-                    };
+                    let engine = self.measured(name, engine);
                     return Ok(self.opened(name, engine, EngineAddress::Embedded, Some(socket)));
                 }
                 Err(error) if error.kind == ErrorKind::Locked => error,
                 Err(error) => return Err(error),
             };
-            if self.serving.is_none() {
-                match Remote::connect(&socket).await {
-                    Ok(engine) => {
-                        return Ok(self.opened(name, engine, EngineAddress::Embedded, None));
-                    }
-                    Err(error) => {
-                        tracing::debug!(%error, "the owner of the journal does not serve it");
-                    }
+            match Remote::connect(&socket, self.clock.clone()).await {
+                Ok(owner) => {
+                    let engine: Arc<dyn Engine> = match stay {
+                        Some(tasks) => {
+                            let claim = Claim {
+                                name: name.to_owned(),
+                                place,
+                                socket,
+                                tasks: tasks.clone(),
+                                metrics: self.serving.clone(),
+                            };
+                            Heir::new(claim, owner)
+                        }
+                        None => owner,
+                    };
+                    return Ok(self.opened(name, engine, EngineAddress::Embedded, None));
+                }
+                Err(error) => {
+                    tracing::debug!(%error, "the owner of the journal does not serve it");
                 }
             }
             if self.clock.since(begun) >= LOCK_LIMIT {
@@ -231,7 +259,7 @@ impl<'a> Journals<'a> {
         socket: Option<PathBuf>,
     ) -> Opened {
         Opened {
-            journal: Journal::new(name, engine, self.clock.clone()),
+            journal: Journal::new(name, engine),
             engine: address,
             socket,
             served: Mutex::new(None),
@@ -279,6 +307,17 @@ pub(crate) fn folders(config: &Config) -> Vec<String> {
         .collect()
 }
 
+/// Lets other processes on this machine take part. Where no socket can be made, this process goes on alone.
+async fn let_in(socket: &Path, engine: Arc<dyn Engine>, tasks: &Tasks) -> Option<Served> {
+    match remote::serve(socket, engine, tasks).await {
+        Ok(served) => Some(served),
+        Err(error) => {
+            tracing::warn!(%error, "other commands on this journal have to wait until this one ends");
+            None
+        }
+    }
+}
+
 /// An open journal.
 #[derive(Debug)]
 pub(crate) struct Opened {
@@ -290,8 +329,7 @@ pub(crate) struct Opened {
 }
 
 impl Opened {
-    /// Lets other processes on this machine take part, if this one owns the files; may be called twice. Where no socket can
-    /// be made, this process goes on alone.
+    /// Lets other processes on this machine take part, if this one owns the files; may be called twice.
     pub(crate) async fn serve(&self, tasks: &Tasks) {
         let Some(socket) = &self.socket else {
             return;
@@ -299,12 +337,7 @@ impl Opened {
         let mut served = self.served.lock().await;
         if served.is_none() {
             let engine = Arc::clone(self.journal.engine());
-            match remote::serve(socket, engine, tasks).await {
-                Ok(serving) => *served = Some(serving),
-                Err(error) => {
-                    tracing::warn!(%error, "other commands on this journal have to wait until this one ends");
-                }
-            }
+            *served = let_in(socket, engine, tasks).await;
         }
     }
 

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `committer.rs` | the thread that does everything: many requests, one write, one sync |
 //! | `log.rs`, `segment.rs`, `spare.rs` | the files: filled in order, freed from the front, used again |
+//! | `reader.rs` | the data of entries, read back |
 //! | `record.rs`, `wire.rs` | what stands in them; the frame around it is `cannery_formats::journal_segment` |
 //! | `compaction.rs` | what stays long moves on |
 //! | `recovery.rs`, `salvage.rs` | opening after a crash, torn tails and damage |
@@ -24,7 +25,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::data::Data;
 use crate::date::Date;
 use crate::declaration::Declaration;
-use crate::engine::{Engine, Health};
+use crate::engine::{Engine, Health, Usage};
 use crate::error::{Error, ErrorKind};
 use crate::op::{Op, Reply};
 use crate::token::TokenSource;
@@ -36,6 +37,7 @@ mod compaction;
 mod home;
 mod log;
 mod period;
+mod reader;
 mod record;
 mod recovery;
 mod salvage;
@@ -46,11 +48,11 @@ mod timer;
 mod wire;
 
 pub use recovery::Report;
-pub use shared::Usage;
 pub use spare::Pace;
 
 use about::About;
 use committer::{Committer, Job};
+use reader::Reader;
 use recovery::{Opening, Recovered};
 use shared::Shared;
 
@@ -97,6 +99,7 @@ impl Default for Layout {
 /// A journal on the local disk. One process at a time owns its folder.
 pub struct Embedded {
     shared: Shared,
+    clock: Clock,
     jobs: Mutex<Option<mpsc::Sender<Job>>>,
     thread: tokio::sync::Mutex<Option<JoinHandle<()>>>,
     timer: Option<tokio::task::JoinHandle<()>>,
@@ -150,12 +153,6 @@ impl Embedded {
     #[must_use]
     pub fn report(&self) -> &Report {
         &self.report
-    }
-
-    /// What it takes on the disk, at the last commit.
-    #[must_use]
-    pub fn usage(&self) -> Usage {
-        self.shared.usage()
     }
 }
 
@@ -213,6 +210,7 @@ impl Opened {
         let committer = Committer {
             state,
             log,
+            reader: Reader::default(),
             tokens: TokenSource::new(incarnation, place.rng.clone()),
             incarnation,
             clock: place.clock.clone(),
@@ -250,7 +248,7 @@ impl Opened {
             .failed_to("start a thread")?;
         let timer = match pace {
             Pace::Free => Some(tokio::spawn(timer::run(
-                clock,
+                clock.clone(),
                 shared.clone(),
                 sender.clone(),
             ))),
@@ -258,6 +256,7 @@ impl Opened {
         };
         Ok(Embedded {
             shared,
+            clock,
             jobs: Mutex::new(Some(sender)),
             thread: tokio::sync::Mutex::new(Some(thread)),
             timer,
@@ -305,6 +304,10 @@ impl Engine for Embedded {
         answered.await.map_err(|_| self.why_closed())?
     }
 
+    fn now(&self) -> Date {
+        Date::from(self.clock.now())
+    }
+
     fn wakes(&self) -> Wakes {
         self.shared.alarm.listen()
     }
@@ -315,6 +318,10 @@ impl Engine for Embedded {
 
     fn health(&self) -> Health {
         self.shared.health()
+    }
+
+    fn usage(&self) -> Option<Usage> {
+        Some(self.shared.usage())
     }
 
     async fn close(&self) {

@@ -1,5 +1,7 @@
 //! An entry as it is kept and shown.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use crate::date::{Date, Expiration};
@@ -38,7 +40,7 @@ pub struct Lease {
     /// When it was claimed or last heard of.
     pub start: Date,
     /// Who claimed it.
-    pub worker: Box<str>,
+    pub worker: Arc<str>,
 }
 
 /// Why and when an entry was given up.

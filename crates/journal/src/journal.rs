@@ -1,8 +1,7 @@
 //! What a program calls.
 
 use std::sync::Arc;
-
-use cannery_runtime::Clock;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use crate::add::NewEntry;
 use crate::data::Data;
@@ -21,17 +20,18 @@ use crate::wake::Wakes;
 pub struct Journal {
     name: Arc<str>,
     engine: Arc<dyn Engine>,
-    clock: Clock,
+    /// The last date that an add was given here, in milliseconds.
+    last: Arc<AtomicI64>,
 }
 
 impl Journal {
-    /// A journal on an engine; `clock` dates the adds that do not say when they were made.
+    /// A journal on an engine.
     #[must_use]
-    pub fn new(name: &str, engine: Arc<dyn Engine>, clock: Clock) -> Self {
+    pub fn new(name: &str, engine: Arc<dyn Engine>) -> Self {
         Self {
             name: name.into(),
             engine,
-            clock,
+            last: Arc::new(AtomicI64::new(i64::MIN)),
         }
     }
 
@@ -47,12 +47,21 @@ impl Journal {
         &self.engine
     }
 
+    /// The date of an add that does not say when it was made: the engine's, and never before the one given last, because
+    /// an add that seems older than another of its key loses its data.
+    #[must_use]
+    pub fn now(&self) -> Date {
+        let now = self.engine.now().as_millis();
+        let last = self.last.fetch_max(now, Ordering::Relaxed);
+        Date::from_millis(last.max(now))
+    }
+
     /// Adds entries: all of them, or none when one is wrong.
     ///
     /// # Errors
     /// `Invalid` with the entry that is wrong, or as the engine says.
     pub async fn add(&self, entries: Vec<NewEntry>) -> Result<Vec<Added>, Error> {
-        let now = Date::from(self.clock.now());
+        let now = self.now();
         let declaration = self.engine.declaration();
         let adds = entries
             .into_iter()

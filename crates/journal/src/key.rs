@@ -2,14 +2,15 @@
 
 use std::fmt;
 
+use compact_str::CompactString;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 
-/// The key of an entry: 1 to 4,096 bytes of UTF-8. Compared whole.
+/// The key of an entry: 1 to 4,096 bytes of UTF-8. Compared whole. A short one needs no memory of its own.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct Key(Box<str>);
+pub struct Key(CompactString);
 
 impl Key {
     /// The longest key.
@@ -19,8 +20,8 @@ impl Key {
     ///
     /// # Errors
     /// `Invalid` when it is empty or longer than [`Key::BYTES_MAX`].
-    pub fn new(text: impl Into<Box<str>>) -> Result<Self, Error> {
-        let text = text.into();
+    pub fn new(text: impl AsRef<str>) -> Result<Self, Error> {
+        let text = text.as_ref();
         if text.is_empty() {
             return Err(Error::invalid("the key is empty"));
         }
@@ -31,7 +32,7 @@ impl Key {
                 Self::BYTES_MAX
             )));
         }
-        Ok(Self(text))
+        Ok(Self(text.into()))
     }
 
     /// The text.

@@ -35,7 +35,7 @@ pub use add::{Add, NewEntry};
 pub use data::Data;
 pub use date::{Date, Expiration};
 pub use declaration::{Declaration, FieldType, OnEmpty, Period};
-pub use engine::{Engine, Health};
+pub use engine::{Engine, Health, Usage};
 pub use entry::{Cursor, Death, Entry, Lease, Meta, Page, Query, Standing, Status};
 pub use error::{Error, ErrorKind};
 pub use journal::Journal;

@@ -70,6 +70,10 @@ impl Engine for Memory {
         Ok(reply)
     }
 
+    fn now(&self) -> Date {
+        Date::from(self.clock.now())
+    }
+
     fn wakes(&self) -> Wakes {
         self.alarm.listen()
     }

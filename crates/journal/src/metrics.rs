@@ -16,7 +16,6 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
-use crate::embedded::Embedded;
 use crate::engine::Engine;
 
 mod collector;
@@ -105,14 +104,10 @@ impl JournalMetrics {
     /// An engine that does the same and is measured. A journal of the same name takes the place of the one before.
     #[must_use]
     pub fn measure(&self, name: &str, engine: Arc<dyn Engine>) -> Arc<Measured> {
-        self.enter(name, Measured::new(name, engine, None, self))
-    }
-
-    /// The same for the engine on the local disk, which also says what it takes there.
-    #[must_use]
-    pub fn measure_embedded(&self, name: &str, engine: Arc<Embedded>) -> Arc<Measured> {
-        let disk = Arc::clone(&engine);
-        self.enter(name, Measured::new(name, engine, Some(disk), self))
+        let measured = Arc::new(Measured::new(name, engine, self));
+        self.lock()
+            .insert(name.to_owned(), Some(Arc::clone(&measured)));
+        measured
     }
 
     /// The journal of that name, once it is measured.
@@ -125,13 +120,6 @@ impl JournalMetrics {
     pub async fn refresh(&self) {
         let open: Vec<_> = self.lock().values().flatten().cloned().collect();
         join_all(open.iter().map(|journal| journal.refresh())).await;
-    }
-
-    fn enter(&self, name: &str, measured: Measured) -> Arc<Measured> {
-        let measured = Arc::new(measured);
-        self.lock()
-            .insert(name.to_owned(), Some(Arc::clone(&measured)));
-        measured
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Option<Arc<Measured>>>> {

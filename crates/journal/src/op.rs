@@ -450,10 +450,12 @@ impl<D> Reply<D> {
     /// The first error of `change`.
     pub fn try_map<E, X>(self, mut change: impl FnMut(D) -> Result<E, X>) -> Result<Reply<E>, X> {
         let mut all = |entries: Vec<Entry<D>>| {
-            entries
-                .into_iter()
-                .map(|entry| entry.try_map(&mut change))
-                .collect::<Result<Vec<_>, X>>()
+            // Room for all at once: an iterator of results does not tell how many there are.
+            let mut changed = Vec::with_capacity(entries.len());
+            for entry in entries {
+                changed.push(entry.try_map(&mut change)?);
+            }
+            Ok(changed)
         };
         let claimed = |entries, next_wake| Claimed { entries, next_wake };
         Ok(match self {

@@ -5,13 +5,14 @@
 //! back after a restart without deciding anything.
 #![deny(clippy::wildcard_enum_match_arm)]
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
+
+use hashbrown::HashMap;
 
 use crate::date::Date;
 use crate::declaration::Declaration;
 use crate::entry::{Entry, Standing, Status};
 use crate::error::Error;
-use crate::key::Key;
 use crate::op::Counts;
 use crate::priority::Priority;
 use crate::rules;
@@ -22,6 +23,7 @@ mod effect;
 mod enact;
 mod inspect;
 mod keys;
+mod kin;
 mod replay;
 mod returns;
 mod slots;
@@ -29,7 +31,7 @@ mod slots;
 pub use effect::{Cause, Effect, Handle, Ledger, Whole};
 pub use replay::Replay;
 
-use keys::KeyIndex;
+use keys::Keys;
 use slots::{Slot, SlotId, Slots};
 
 /// A journal in memory. Its data is elsewhere: an entry has a handle `D` to it.
@@ -48,9 +50,7 @@ pub struct State<D> {
     deadlines: BTreeSet<(Date, SlotId)>,
     /// By incarnation and counter of the token.
     leases: HashMap<(u64, u64), SlotId>,
-    waiting_keys: KeyIndex,
-    processing_keys: KeyIndex,
-    dead_keys: KeyIndex,
+    keys: Keys,
     /// By version; the last is in force.
     declarations: BTreeMap<u32, Declaration>,
     counts: Counts,
@@ -70,9 +70,7 @@ impl<D: Handle> State<D> {
             expiries: BTreeSet::new(),
             deadlines: BTreeSet::new(),
             leases: HashMap::new(),
-            waiting_keys: KeyIndex::new(declaration.merge),
-            processing_keys: KeyIndex::new(declaration.merge),
-            dead_keys: KeyIndex::new(false),
+            keys: Keys::new(declaration.merge),
             declarations: BTreeMap::from([(1, declaration)]),
             counts: Counts::default(),
             next_seq: 1,
@@ -128,11 +126,6 @@ impl<D: Handle> State<D> {
 
     fn slot(&self, id: SlotId) -> &Slot<D> {
         self.slots.get(id)
-    }
-
-    /// The waiting entry of a key, where the same key waiting twice is one entry.
-    fn waiting_of(&self, key: &Key) -> Option<SlotId> {
-        self.waiting_keys.first(key, |id| &self.slot(id).key)
     }
 
     fn is_blocked(&self, id: SlotId) -> bool {

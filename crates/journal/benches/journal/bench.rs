@@ -140,7 +140,7 @@ impl Bench {
     }
 
     pub(crate) fn journal(&self, engine: Arc<Embedded>) -> Journal {
-        Journal::new("bench", engine, self.clock.clone())
+        Journal::new("bench", engine)
     }
 
     /// Until when a turn of this length lasts.

@@ -69,7 +69,7 @@ fn open(bench: &Bench, database: &Arc<Database>) -> Journal {
     let name = bench.rng.id();
     let opening = database.open(&name, Some(Declaration::default()));
     let engine = bench.runtime.block_on(opening).unwrap();
-    Journal::new(&name, engine, bench.clock.clone())
+    Journal::new(&name, engine)
 }
 
 /// A connection beside the engine's, for looking and for standing in the way.

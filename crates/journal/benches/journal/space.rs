@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use cannery_journal::Journal;
+use cannery_journal::{Engine as _, Journal};
 
 use crate::bench::Bench;
 use crate::ours::{fill, tokens};
@@ -49,7 +49,7 @@ fn drain(bench: &Bench, report: &mut Report) {
         "rows/s",
     ));
     bench.runtime.block_on(bench.clock.sleep(EMPTY_FOR));
-    let usage = engine.usage();
+    let usage = engine.usage().unwrap_or_default();
     report.add(Row::new(
         "after the drain, segments in use",
         SIDE,

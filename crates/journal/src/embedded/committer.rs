@@ -12,6 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::about::About;
 use super::home::Home;
 use super::log::{ENTRY_BYTES, Log};
+use super::reader::Reader;
 use super::record::Checkpoint;
 use super::shared::{Pulse, Shared};
 use super::{FailedTo as _, Place, io_error, period};
@@ -30,6 +31,9 @@ pub(super) enum Job {
     Tick,
 }
 
+/// How often the thread looks for another request before it falls asleep: for some ten microseconds.
+const LOOKS: usize = 100;
+
 /// How many requests share a commit at most.
 const JOBS_MAX: usize = 1_024;
 
@@ -45,6 +49,7 @@ const EMPTY_FOR: Duration = Duration::from_secs(1);
 pub(super) struct Committer {
     pub(super) state: State<Home>,
     pub(super) log: Log,
+    pub(super) reader: Reader,
     pub(super) tokens: TokenSource,
     pub(super) incarnation: u64,
     pub(super) clock: Clock,
@@ -84,18 +89,20 @@ impl Committer {
 
     fn serve(&mut self, jobs: &mut mpsc::Receiver<Job>) -> Result<(), Error> {
         self.publish();
+        let mut answered = false;
         loop {
             let first = if self.is_compacting() && !self.stuck {
                 // What waits goes first; without anything, the work goes on.
                 jobs.try_recv().ok()
             } else {
                 self.stuck = false;
-                match jobs.blocking_recv() {
+                match next_job(jobs, answered) {
                     Some(job) => Some(job),
                     None => return self.end(),
                 }
             };
             let calls = gather(first, jobs);
+            answered = !calls.is_empty();
             self.rest()?;
             let (now, unable) = self.sweep()?;
             match unable {
@@ -242,11 +249,12 @@ impl Committer {
     }
 
     /// Reads the data of a reply. An entry whose data is damaged is shown without it, and never handed out.
-    fn fetch(&self, reply: Reply<Home>, unreadable: &mut Vec<(Token, String)>) -> Reply<Data> {
+    fn fetch(&mut self, reply: Reply<Home>, unreadable: &mut Vec<(Token, String)>) -> Reply<Data> {
         let mut place = 0;
         let mut damaged = BTreeMap::new();
+        let (log, reader) = (&self.log, &mut self.reader);
         let fetched = reply.try_map(|home| {
-            let data = self.log.read(home).map(Data::from_stored);
+            let data = reader.read(log, home).map(Data::from_stored);
             let data = data.unwrap_or_else(|error| {
                 self.shared.warn(&error.to_string());
                 damaged.insert(place, error.to_string());
@@ -351,6 +359,18 @@ pub(super) fn checkpoint(state: &State<Home>, incarnation: u64, front: u32) -> C
         front,
         declarations: state.declarations().clone(),
     }
+}
+
+/// The next job; none when nobody can ask any more. Who was just answered often asks again at once: falling asleep and
+/// being woken would take longer than his request.
+fn next_job(jobs: &mut mpsc::Receiver<Job>, answered: bool) -> Option<Job> {
+    for _ in 0..if answered { LOOKS } else { 0 } {
+        if let Ok(job) = jobs.try_recv() {
+            return Some(job);
+        }
+        std::thread::yield_now();
+    }
+    jobs.blocking_recv()
 }
 
 /// All jobs that wait, up to a bound.

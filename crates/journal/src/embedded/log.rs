@@ -16,6 +16,7 @@ use cannery_runtime::Rng;
 use cannery_runtime::disk::{Disk, DiskFile};
 
 use super::home::Home;
+use super::reader::Reader;
 use super::record::{self, Checkpoint};
 use super::segment::Segment;
 use super::spare::{Freed, Pace, Spare};
@@ -232,13 +233,17 @@ impl Log {
 
     /// The data at a place.
     pub(super) fn read(&self, place: Home) -> io::Result<Bytes> {
-        match self.segments.get(&place.segment) {
-            Some(segment) => segment.read(place),
-            None => Err(io::Error::new(
+        Reader::default().read(self, place)
+    }
+
+    /// The segment of a place.
+    pub(super) fn segment(&self, place: Home) -> io::Result<&Segment> {
+        self.segments.get(&place.segment).ok_or_else(|| {
+            io::Error::new(
                 io::ErrorKind::NotFound,
                 format!("segment {:08x} is gone", place.segment),
-            )),
-        }
+            )
+        })
     }
 
     /// Counts an entry that was found at home in a segment.

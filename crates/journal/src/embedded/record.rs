@@ -150,7 +150,7 @@ pub(super) fn take(from: &mut Take<'_>) -> Result<Record, Unreadable> {
         },
         START => Effect::Start {
             seq: from.number()?,
-            lease: Box::new(take_lease(from)?),
+            lease: take_lease(from)?,
         },
         BEAT => Effect::Beat {
             seq: from.number()?,

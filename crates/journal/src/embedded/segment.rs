@@ -59,12 +59,15 @@ impl Segment {
         Ok(())
     }
 
-    /// The data of an entry, if it still is what was written.
-    pub(super) fn read(&self, home: Home) -> io::Result<Bytes> {
-        let mut bytes = vec![0; DATA_CRC_BYTES + home.len as usize];
-        let begin = u64::from(home.offset) - DATA_CRC_BYTES as u64;
+    /// So many bytes from there.
+    pub(super) fn read(&self, begin: u64, len: usize) -> io::Result<Bytes> {
+        let mut bytes = vec![0; len];
         read_exact(&*self.file, begin, &mut bytes)?;
-        let mut crc = Bytes::from(bytes);
+        Ok(Bytes::from(bytes))
+    }
+
+    /// The data of an entry, of its checksum and its data as they were read.
+    pub(super) fn check(&self, home: Home, mut crc: Bytes) -> io::Result<Bytes> {
         let data = crc.split_off(DATA_CRC_BYTES);
         if crc32fast::hash(&data).to_le_bytes() == crc[..] {
             return Ok(data);

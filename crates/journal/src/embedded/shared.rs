@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 use crate::date::Date;
 use crate::declaration::Declaration;
-use crate::engine::Health;
+use crate::engine::{Health, Usage};
 use crate::error::Error;
 use crate::wake::Alarm;
 
@@ -20,15 +20,6 @@ pub(super) struct Pulse {
     pub(super) later: Option<Date>,
     /// A lease runs out, or an entry expires.
     pub(super) sweep: Option<Date>,
-}
-
-/// What a journal takes on the disk.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
-    /// Files that hold entries.
-    pub segments: u64,
-    /// Their bytes.
-    pub bytes: u64,
 }
 
 /// Handles to the same.

@@ -11,9 +11,9 @@ use prometheus_client::metrics::histogram::Histogram;
 
 use super::{JournalMetrics, Kind, Meters, Outcome};
 use crate::data::Data;
+use crate::date::Date;
 use crate::declaration::Declaration;
-use crate::embedded::{Embedded, Usage};
-use crate::engine::{Engine, Health};
+use crate::engine::{Engine, Health, Usage};
 use crate::error::Error;
 use crate::op::{Op, Reply, Stats};
 use crate::wake::Wakes;
@@ -30,7 +30,6 @@ const HARD_WORK: Duration = Duration::from_millis(250);
 pub struct Measured {
     name: String,
     engine: Arc<dyn Engine>,
-    disk: Option<Arc<Embedded>>,
     clock: Clock,
     meters: Meters,
     done_well: [OnceLock<(Counter, Histogram)>; KINDS.len()],
@@ -50,16 +49,10 @@ struct Last {
 }
 
 impl Measured {
-    pub(super) fn new(
-        name: &str,
-        engine: Arc<dyn Engine>,
-        disk: Option<Arc<Embedded>>,
-        metrics: &JournalMetrics,
-    ) -> Self {
+    pub(super) fn new(name: &str, engine: Arc<dyn Engine>, metrics: &JournalMetrics) -> Self {
         Self {
             name: name.to_owned(),
             engine,
-            disk,
             clock: metrics.clock.clone(),
             meters: metrics.meters.clone(),
             done_well: [const { OnceLock::new() }; KINDS.len()],
@@ -78,12 +71,6 @@ impl Measured {
     #[must_use]
     pub fn last_success(&self) -> Option<Timestamp> {
         self.last().success
-    }
-
-    /// What it takes on the disk, when it is kept on the local one.
-    #[must_use]
-    pub fn usage(&self) -> Option<Usage> {
-        self.disk.as_ref().map(|disk| disk.usage())
     }
 
     /// Asks for the numbers unless they are fresh, for somebody who looks: at most once a second, however many look, and
@@ -178,6 +165,10 @@ impl Engine for Measured {
         reply
     }
 
+    fn now(&self) -> Date {
+        self.engine.now()
+    }
+
     fn wakes(&self) -> Wakes {
         self.engine.wakes()
     }
@@ -188,6 +179,10 @@ impl Engine for Measured {
 
     fn health(&self) -> Health {
         self.engine.health()
+    }
+
+    fn usage(&self) -> Option<Usage> {
+        self.engine.usage()
     }
 
     async fn close(&self) {

@@ -8,10 +8,10 @@ use prometheus_client::encoding::text::encode;
 
 use super::collector::{STANDARD, TOTALS};
 use super::*;
-use crate::embedded::Place;
+use crate::embedded::{Embedded, Place};
 use crate::{
-    Counts, Data, Declaration, Error, ErrorKind, Health, Journal, Memory, NewEntry, Op, Priority,
-    Reply, Retry, Wakes,
+    Counts, Data, Date, Declaration, Error, ErrorKind, Health, Journal, Memory, NewEntry, Op,
+    Priority, Reply, Retry, Wakes,
 };
 
 struct Bench {
@@ -39,7 +39,7 @@ impl Bench {
     }
 
     fn journal(&self, engine: Arc<Measured>) -> Journal {
-        Journal::new("work", engine, self.simulated.clock())
+        Journal::new("work", engine)
     }
 
     /// What `/metrics` would show, without the comments.
@@ -175,7 +175,7 @@ async fn a_journal_is_down_until_it_is_open() {
     let embedded = Embedded::open(place, Some(Declaration::default()))
         .await
         .unwrap();
-    let measured = bench.metrics.measure_embedded("later", embedded);
+    let measured = bench.metrics.measure("later", embedded);
     bench.metrics.expect("later");
     let journal = bench.journal(Arc::clone(&measured));
     journal.add_one(entry("a", Priority::NEW)).await.unwrap();
@@ -213,6 +213,10 @@ impl Engine for Asked {
             simulated.advance(Duration::from_secs(2)).await;
         }
         self.inner.call(op).await
+    }
+
+    fn now(&self) -> Date {
+        self.inner.now()
     }
 
     fn wakes(&self) -> Wakes {

@@ -380,6 +380,10 @@ impl Engine for PgJournal {
         }
     }
 
+    fn now(&self) -> Date {
+        Date::from_millis(self.shared.estimate())
+    }
+
     fn wakes(&self) -> Wakes {
         match &*lock(&self.alarm) {
             Some(alarm) => alarm.listen(),

@@ -173,7 +173,7 @@ fn lease(row: &Row, from: usize) -> Result<Option<Lease>, Error> {
     Ok(Some(Lease {
         token,
         start: date(row, from + 3)?,
-        worker: text(row, from + 4)?,
+        worker: text(row, from + 4)?.into(),
     }))
 }
 

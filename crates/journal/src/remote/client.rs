@@ -13,6 +13,7 @@ use tokio::sync::Mutex;
 
 use super::frame::{self, REQUEST_BYTES_MAX, Request};
 use crate::data::Data;
+use crate::date::Date;
 use crate::declaration::Declaration;
 use crate::engine::{Engine, Health};
 use crate::error::{Error, ErrorKind};
@@ -37,6 +38,7 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub struct Remote {
     socket: PathBuf,
+    clock: Clock,
     answer_limit: Duration,
     next_id: AtomicU64,
     news: Arc<News>,
@@ -76,15 +78,19 @@ impl Remote {
     /// # Errors
     /// `Unavailable` when nobody serves it or answers, `Denied` when it belongs to somebody else, `Locked` when its process
     /// speaks another protocol.
-    pub async fn connect(socket: &Path) -> Result<Arc<Self>, Error> {
-        Self::connect_within(socket, ANSWER_LIMIT).await
+    pub async fn connect(socket: &Path, clock: Clock) -> Result<Arc<Self>, Error> {
+        Self::connect_within(socket, clock, ANSWER_LIMIT).await
     }
 
     /// The same with another limit for the answer to each request; a minute is usual.
     ///
     /// # Errors
     /// As [`Remote::connect`].
-    pub async fn connect_within(socket: &Path, answer_limit: Duration) -> Result<Arc<Self>, Error> {
+    pub async fn connect_within(
+        socket: &Path,
+        clock: Clock,
+        answer_limit: Duration,
+    ) -> Result<Arc<Self>, Error> {
         let news = Arc::new(News {
             alarm: std::sync::Mutex::new(Some(Alarm::new())),
             declaration: std::sync::Mutex::default(),
@@ -93,6 +99,7 @@ impl Remote {
         let link = open(socket, &news).await?;
         Ok(Arc::new(Self {
             socket: socket.to_owned(),
+            clock,
             answer_limit,
             next_id: AtomicU64::new(1),
             news,
@@ -115,6 +122,14 @@ impl Remote {
         // Nobody knows what was missed.
         self.news.ring();
         Ok(link)
+    }
+
+    /// Makes sure that there is a connection.
+    ///
+    /// # Errors
+    /// As [`Remote::connect`]; nothing was asked of the owner then.
+    pub async fn reach(&self) -> Result<(), Error> {
+        self.link().await.map(drop)
     }
 
     /// Sends a request and waits for its answer, but not for ever.
@@ -191,6 +206,11 @@ impl Engine for Remote {
             )));
         };
         self.ask(id, request).await
+    }
+
+    /// The owner is on this machine and has the same time.
+    fn now(&self) -> Date {
+        Date::from(self.clock.now())
     }
 
     fn wakes(&self) -> Wakes {

@@ -1,5 +1,6 @@
 //! One operation: what it means by the rules, told to the ledger, and done in memory.
 
+use super::keys::Side;
 use super::slots::SlotId;
 use super::{Cause, Effect, Handle, Ledger, State, Whole};
 use crate::add::Add;
@@ -215,11 +216,9 @@ impl<'a, D: Handle, L: Ledger<D>> Act<'a, D, L> {
     }
 
     fn cancel(&mut self, key: &Key) -> Cancelled {
-        let state = &*self.state;
-        let key_of = |id| &state.slot(id).key;
         let most = Op::KEY_ENTRIES_MAX;
-        let waiting = state.waiting_keys.all(key, most, key_of);
-        let processing = state.processing_keys.all(key, most, key_of);
+        let waiting = self.state.all_of(Side::Waiting, key, most);
+        let processing = self.state.all_of(Side::Processing, key, most);
         for id in waiting.iter().chain(&processing) {
             self.end(*id, Cause::Cancelled);
         }

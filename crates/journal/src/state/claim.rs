@@ -1,5 +1,7 @@
 //! Handing out, and hearing of those who hold.
 
+use std::sync::Arc;
+
 use super::apply::Act;
 use super::slots::SlotId;
 use super::{Cause, Effect, Handle, Ledger, State};
@@ -61,8 +63,9 @@ impl<D: Handle, L: Ledger<D>> Act<'_, D, L> {
         tokens: &mut TokenSource,
     ) -> Claimed<D> {
         let due = self.state.due(count, self.now);
+        let worker = Arc::from(worker);
         for id in &due {
-            self.start(*id, worker, tokens.next_token());
+            self.start(*id, &worker, tokens.next_token());
         }
         self.counted.claims += due.len() as u64;
         Claimed {
@@ -71,19 +74,20 @@ impl<D: Handle, L: Ledger<D>> Act<'_, D, L> {
         }
     }
 
-    fn start(&mut self, id: SlotId, worker: &str, token: Token) {
-        let lease = Box::new(Lease {
+    fn start(&mut self, id: SlotId, worker: &Arc<str>, token: Token) {
+        let lease = Lease {
             token,
             start: self.now,
-            worker: worker.into(),
-        });
+            worker: Arc::clone(worker),
+        };
         let slot = self.state.slot(id);
         let meta = slot.meta;
         self.ledger.note(&Effect::Start {
             seq: slot.seq,
             lease: lease.clone(),
         });
-        self.state.change(id, meta, Standing::Processing(lease));
+        self.state
+            .change(id, meta, Standing::Processing(Box::new(lease)));
     }
 
     pub(super) fn heartbeat(&mut self, token: &Token) -> Beat {

@@ -55,7 +55,7 @@ pub enum Effect {
         /// Which entry.
         seq: u64,
         /// To whom.
-        lease: Box<Lease>,
+        lease: Lease,
     },
     /// The holder of a lease was heard of.
     Beat {

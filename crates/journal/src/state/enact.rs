@@ -1,6 +1,8 @@
 //! Changes entries and keeps the indexes true. Decides nothing: what is asked is done, by `apply` and by a replay alike.
 
-use super::slots::{Slot, SlotId};
+use super::keys::Side;
+use super::kin::side;
+use super::slots::{Link, Slot, SlotId};
 use super::{Handle, State, Whole};
 use crate::date::Date;
 use crate::entry::{Meta, Standing};
@@ -18,29 +20,25 @@ impl<D: Handle> State<D> {
             meta: whole.meta,
             standing: whole.standing,
             data,
+            behind: Link::NONE,
         });
-        self.attach(id);
+        self.stand(id, None);
         id
     }
 
     /// An entry gets other data and with it all else anew; the old data is given back.
     pub(super) fn renew(&mut self, id: SlotId, meta: Meta, standing: Standing, data: D) -> D {
-        self.detach(id);
-        let slot = self.slots.get_mut(id);
-        slot.meta = meta;
-        slot.standing = standing;
-        let old = std::mem::replace(&mut slot.data, data);
-        self.attach(id);
-        old
+        self.change(id, meta, standing);
+        self.relocate(id, data)
     }
 
     /// An entry stands elsewhere or is known differently; its data stays.
     pub(super) fn change(&mut self, id: SlotId, meta: Meta, standing: Standing) {
-        self.detach(id);
+        let before = self.step_back(id);
         let slot = self.slots.get_mut(id);
         slot.meta = meta;
         slot.standing = standing;
-        self.attach(id);
+        self.stand(id, Some(before));
     }
 
     /// The holder of a lease was heard of.
@@ -60,7 +58,8 @@ impl<D: Handle> State<D> {
 
     /// An entry leaves; its data is given back.
     pub(super) fn leave(&mut self, id: SlotId) -> D {
-        self.detach(id);
+        let before = self.step_back(id);
+        self.part(id, before);
         self.slots.remove(id).data
     }
 
@@ -115,17 +114,17 @@ impl<D: Handle> State<D> {
         }
     }
 
-    /// Puts an entry into the indexes of where it stands.
-    fn attach(&mut self, id: SlotId) {
+    /// An entry that is in no list is put into those of where it stands; it was on that side of its key before.
+    fn stand(&mut self, id: SlotId, before: Option<Side>) {
+        let waits_for_another = self.join(id, before);
         let slot = self.slots.get(id);
-        let (seq, meta, key) = (slot.seq, slot.meta, slot.key.clone());
+        let seq = slot.seq;
         match &slot.standing {
             Standing::Waiting => {
-                self.index_key(Side::Waiting, &key, seq, id);
-                if let Some(date) = meta.expiration.date() {
+                if let Some(date) = slot.meta.expiration.date() {
                     self.expiries.insert((date, id));
                 }
-                if self.has_predecessor(&key) {
+                if waits_for_another {
                     self.blocked.insert(seq, id);
                 } else {
                     self.make_ready(id);
@@ -133,28 +132,24 @@ impl<D: Handle> State<D> {
             }
             Standing::Processing(lease) => {
                 let token = lease.token;
-                let deadline = rules::deadline(lease.start, self.declared(meta.version));
+                let deadline = rules::deadline(lease.start, self.declared(slot.meta.version));
                 self.processing.insert(seq, id);
                 self.deadlines.insert((deadline, id));
                 self.leases.insert((token.incarnation, token.counter), id);
-                self.index_key(Side::Processing, &key, seq, id);
-                self.block_successor(&key);
             }
             Standing::Dead(_) => {
                 self.dead.insert(seq, id);
-                self.index_key(Side::Dead, &key, seq, id);
             }
         }
     }
 
-    /// Takes an entry out of the indexes of where it stands.
-    fn detach(&mut self, id: SlotId) {
+    /// Takes an entry out of the lists of where it stands; says on which side of its key it still is.
+    fn step_back(&mut self, id: SlotId) -> Side {
         let slot = self.slots.get(id);
-        let (seq, meta, key) = (slot.seq, slot.meta, slot.key.clone());
+        let seq = slot.seq;
         match &slot.standing {
             Standing::Waiting => {
-                self.waiting_keys.remove(&key, seq, id);
-                if let Some(date) = meta.expiration.date() {
+                if let Some(date) = slot.meta.expiration.date() {
                     self.expiries.remove(&(date, id));
                 }
                 if self.blocked.remove(&seq).is_none() {
@@ -163,28 +158,29 @@ impl<D: Handle> State<D> {
             }
             Standing::Processing(lease) => {
                 let token = lease.token;
-                let deadline = rules::deadline(lease.start, self.declared(meta.version));
+                let deadline = rules::deadline(lease.start, self.declared(slot.meta.version));
                 self.processing.remove(&seq);
                 self.deadlines.remove(&(deadline, id));
                 self.leases.remove(&(token.incarnation, token.counter));
-                self.processing_keys.remove(&key, seq, id);
-                self.free_successor(&key);
             }
             Standing::Dead(_) => {
                 self.dead.remove(&seq);
-                self.dead_keys.remove(&key, seq, id);
             }
         }
+        side(&self.slots.get(id).standing)
     }
 
-    fn index_key(&mut self, side: Side, key: &Key, seq: u64, id: SlotId) {
-        let slots = &self.slots;
-        let index = match side {
-            Side::Waiting => &mut self.waiting_keys,
-            Side::Processing => &mut self.processing_keys,
-            Side::Dead => &mut self.dead_keys,
-        };
-        index.insert(key, seq, id, |id| &slots.get(id).key);
+    /// It must wait for another entry of its key.
+    pub(super) fn block(&mut self, id: SlotId) {
+        self.unready(id);
+        self.blocked.insert(self.slots.get(id).seq, id);
+    }
+
+    /// The other entry of its key is not processed any more.
+    pub(super) fn unblock(&mut self, id: SlotId) {
+        if self.blocked.remove(&self.slots.get(id).seq).is_some() {
+            self.make_ready(id);
+        }
     }
 
     fn make_ready(&mut self, id: SlotId) {
@@ -205,41 +201,4 @@ impl<D: Handle> State<D> {
             }
         }
     }
-
-    /// Whether an entry of this key must end before the next is handed out.
-    fn has_predecessor(&self, key: &Key) -> bool {
-        self.processing_keys.is_one_a_key()
-            && self
-                .processing_keys
-                .first(key, |id| &self.slot(id).key)
-                .is_some()
-    }
-
-    fn block_successor(&mut self, key: &Key) {
-        if !self.processing_keys.is_one_a_key() {
-            return;
-        }
-        if let Some(id) = self.waiting_of(key) {
-            self.unready(id);
-            self.blocked.insert(self.slot(id).seq, id);
-        }
-    }
-
-    fn free_successor(&mut self, key: &Key) {
-        if !self.processing_keys.is_one_a_key() {
-            return;
-        }
-        if let Some(id) = self.waiting_of(key) {
-            let seq = self.slot(id).seq;
-            self.blocked.remove(&seq);
-            self.make_ready(id);
-        }
-    }
-}
-
-#[derive(Clone, Copy)]
-enum Side {
-    Waiting,
-    Processing,
-    Dead,
 }

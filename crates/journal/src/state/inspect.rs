@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
+use super::keys::Side;
 use super::slots::SlotId;
 use super::{Handle, State};
 use crate::date::Date;
@@ -18,14 +19,10 @@ const EXAMINED_MAX: usize = 10_000;
 impl<D: Handle> State<D> {
     /// The entries of a key: processing, waiting, dead; as many as fit into an answer.
     pub(super) fn get(&self, key: &Key) -> Vec<Entry<D>> {
-        let key_of = |id| &self.slot(id).key;
-        let processing = self.processing_keys.all(key, Op::COUNT_MAX, key_of);
-        let waiting = self.waiting_keys.all(key, Op::COUNT_MAX, key_of);
-        let dead = self.dead_keys.all(key, Op::COUNT_MAX, key_of);
         let mut bytes = 0;
-        [processing, waiting, dead]
+        [Side::Processing, Side::Waiting, Side::Dead]
             .into_iter()
-            .flatten()
+            .flat_map(|side| self.all_of(side, key, Op::COUNT_MAX))
             .take_while(|id| {
                 let first = bytes == 0;
                 bytes += self.slot(*id).data.data_len();
@@ -37,18 +34,16 @@ impl<D: Handle> State<D> {
 
     /// The dead entries of a key, the oldest first.
     pub(super) fn dead_of(&self, key: &Key) -> Vec<SlotId> {
-        self.dead_keys
-            .all(key, Op::KEY_ENTRIES_MAX, |id| &self.slot(id).key)
+        self.all_of(Side::Dead, key, Op::KEY_ENTRIES_MAX)
     }
 
     /// How many entries of a key an operation on it concerns.
     #[must_use]
     pub fn count_of(&self, key: &Key) -> usize {
-        let key_of = |id| &self.slot(id).key;
-        let most = Op::KEY_ENTRIES_MAX;
-        self.processing_keys.all(key, most, key_of).len()
-            + self.waiting_keys.all(key, most, key_of).len()
-            + self.dead_of(key).len()
+        [Side::Processing, Side::Waiting, Side::Dead]
+            .into_iter()
+            .map(|side| self.all_of(side, key, Op::KEY_ENTRIES_MAX).len())
+            .sum()
     }
 
     pub(super) fn list(&self, query: &Query) -> Page<D> {
@@ -188,8 +183,7 @@ impl<D: Handle> State<D> {
         if self.is_empty() {
             // No entry was written with an older one.
             self.declarations.clear();
-            self.waiting_keys = super::KeyIndex::new(declaration.merge);
-            self.processing_keys = super::KeyIndex::new(declaration.merge);
+            self.keys.reset(declaration.merge);
         }
         self.declarations.insert(version, declaration);
     }

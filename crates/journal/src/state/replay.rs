@@ -1,11 +1,12 @@
 //! Taking back what a ledger kept.
 
-use std::collections::HashMap;
+use hashbrown::HashMap;
 
 use super::slots::SlotId;
 use super::{Effect, Handle, State, Whole};
 use crate::declaration::Declaration;
 use crate::entry::{Meta, Standing};
+use crate::key::Key;
 use crate::op::Counts;
 
 /// A state that is being restored, in the order in which the ledger was written.
@@ -36,6 +37,14 @@ impl<D: Handle> Replay<D> {
 
     /// A declaration that some entry was written with.
     pub fn declare(&mut self, version: u32, declaration: Declaration) {
+        let (last, before) = self.state.declaration();
+        if version > last && declaration.merge != before.merge {
+            // Only an empty journal changes this: what is still here ended in a part of the log that was lost.
+            let ended: Vec<u64> = self.by_seq.keys().copied().collect();
+            for seq in ended {
+                self.remove(seq);
+            }
+        }
         self.state.put_declaration(version, declaration);
     }
 
@@ -48,7 +57,8 @@ impl<D: Handle> Replay<D> {
     /// An entry with its data. Gives back the data that nobody refers to any more.
     pub fn restore(&mut self, whole: Whole, data: D) -> Option<D> {
         let own = self.by_seq.get(&whole.seq).copied();
-        let lost = self.remove_rival(&whole, own);
+        let rival = self.rival(&whole.key, &whole.standing);
+        let lost = self.remove_rival(rival, own);
         match own {
             Some(id) => Some(self.state.renew(id, whole.meta, whole.standing, data)),
             None => {
@@ -65,7 +75,7 @@ impl<D: Handle> Replay<D> {
         match effect {
             Effect::Wait { seq, meta } => self.change(seq, |_| (meta, Standing::Waiting)),
             Effect::Start { seq, lease } => {
-                self.change(seq, |meta| (meta, Standing::Processing(lease)))
+                self.change(seq, |meta| (meta, Standing::Processing(Box::new(lease))))
             }
             Effect::Die { seq, meta, death } => self.change(seq, |_| (meta, Standing::Dead(death))),
             Effect::Beat { seq, start } => {
@@ -110,19 +120,16 @@ impl<D: Handle> Replay<D> {
 
     fn change(&mut self, seq: u64, to: impl FnOnce(Meta) -> (Meta, Standing)) -> Option<D> {
         let id = *self.by_seq.get(&seq)?;
-        let (meta, standing) = to(self.state.slot(id).meta);
-        let whole = Whole {
-            standing,
-            meta,
-            ..self.state.whole(id)
-        };
-        let lost = self.remove_rival(&whole, Some(id));
-        self.state.change(id, whole.meta, whole.standing);
+        let slot = self.state.slot(id);
+        let (meta, standing) = to(slot.meta);
+        let rival = self.rival(&slot.key, &standing);
+        let lost = self.remove_rival(rival, Some(id));
+        self.state.change(id, meta, standing);
         lost
     }
 
-    fn remove_rival(&mut self, whole: &Whole, own: Option<SlotId>) -> Option<D> {
-        let rival = self.rival(whole).filter(|rival| Some(*rival) != own)?;
+    fn remove_rival(&mut self, rival: Option<SlotId>, own: Option<SlotId>) -> Option<D> {
+        let rival = rival.filter(|rival| Some(*rival) != own)?;
         self.remove(self.state.slot(rival).seq)
     }
 
@@ -132,16 +139,10 @@ impl<D: Handle> Replay<D> {
     }
 
     /// An entry that stands where this one is to stand, of the same key: its end was lost with a damaged part of the log.
-    fn rival(&self, whole: &Whole) -> Option<SlotId> {
-        let state = &self.state;
-        if !state.waiting_keys.is_one_a_key() {
-            return None;
-        }
-        match &whole.standing {
-            Standing::Waiting => state.waiting_of(&whole.key),
-            Standing::Processing(_) => state
-                .processing_keys
-                .first(&whole.key, |id| &state.slot(id).key),
+    fn rival(&self, key: &Key, standing: &Standing) -> Option<SlotId> {
+        match standing {
+            Standing::Waiting => self.state.pair(key).waiting,
+            Standing::Processing(_) => self.state.pair(key).processing,
             Standing::Dead(_) => None,
         }
     }

@@ -1,5 +1,7 @@
 //! Entries that come back: timed out, given back, failed; those that expire; and the dead that a person calls back.
 
+use std::sync::Arc;
+
 use super::apply::Act;
 use super::slots::SlotId;
 use super::{Cause, Effect, Handle, Ledger, Whole};
@@ -37,7 +39,7 @@ impl<D: Handle, L: Ledger<D>> Act<'_, D, L> {
         self.counted.timeouts += 1;
         let worker = match &self.state.slot(id).standing {
             Standing::Processing(lease) => lease.worker.clone(),
-            Standing::Waiting | Standing::Dead(_) => Box::default(),
+            Standing::Waiting | Standing::Dead(_) => Arc::default(),
         };
         self.come_back(id, Return::TimedOut, |meta| {
             rules::timeout_reason(meta, &worker)

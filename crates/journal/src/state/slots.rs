@@ -14,6 +14,29 @@ pub(super) struct Slot<D> {
     pub(super) meta: Meta,
     pub(super) standing: Standing,
     pub(super) data: D,
+    /// The entry of the same key that waits until this one is processed.
+    pub(super) behind: Link,
+}
+
+/// Another entry, or none: smaller than an option of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Link(SlotId);
+
+impl Link {
+    /// As many entries do not fit into memory.
+    pub(super) const NONE: Self = Self(SlotId::MAX);
+
+    pub(super) fn get(self) -> Option<SlotId> {
+        (self != Self::NONE).then_some(self.0)
+    }
+
+    pub(super) fn set(&mut self, id: Option<SlotId>) {
+        self.0 = id.unwrap_or(Self::NONE.0);
+    }
+
+    pub(super) fn take(&mut self) -> Option<SlotId> {
+        std::mem::replace(self, Self::NONE).get()
+    }
 }
 
 const PAGE_SLOTS: usize = 1_024;

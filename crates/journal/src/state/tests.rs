@@ -14,6 +14,7 @@ use crate::add::Add;
 use crate::data::Data;
 use crate::date::Expiration;
 use crate::entry::Query;
+use crate::key::Key;
 use crate::op::{Op, Reply, Retry};
 use crate::token::{Token, TokenSource};
 

@@ -67,7 +67,7 @@ impl Life {
             }
             known => known?,
         };
-        let journal = Journal::new("j", engine.clone(), clock.clock());
+        let journal = Journal::new("j", engine.clone());
         Ok(Self {
             clock: clock.clone(),
             journal,
@@ -346,7 +346,7 @@ async fn reference(keeping: Keeping, seed: u64, steps: usize) -> Reference {
         take(&life, step, number).await.unwrap();
         views.push(view(&life).await);
         dates.push(clock.clock().elapsed());
-        segments_seen = segments_seen.max(life.engine.usage().segments);
+        segments_seen = segments_seen.max(life.engine.usage().unwrap().segments);
     }
     life.engine.close().await;
     assert!(
@@ -451,7 +451,7 @@ async fn go_on(life: &Life, context: &str) {
     life.journal.sweep().await.unwrap();
     life.journal.stats().await.unwrap();
     assert!(
-        life.engine.usage().segments <= 1,
+        life.engine.usage().unwrap().segments <= 1,
         "{context}: empty means at most one segment"
     );
 }

@@ -88,7 +88,7 @@ impl Small {
         Ok(Self {
             disk: disk.clone(),
             clock: clock.clone(),
-            journal: Journal::new("small", engine.clone(), clock.clock()),
+            journal: Journal::new("small", engine.clone()),
             engine,
         })
     }
@@ -157,7 +157,10 @@ impl Small {
         files
     }
 
-    fn segments(&self) -> Vec<String> {
+    /// The segments, once what the last call left to be freed is freed: that happens after its answer, before the next.
+    /// A closed journal has nothing left to do.
+    async fn segments(&self) -> Vec<String> {
+        drop(self.journal.stats().await);
         let names = self.files().into_iter().map(|(name, _)| name);
         names.filter(|name| name.ends_with(".log")).collect()
     }
@@ -221,7 +224,7 @@ async fn an_empty_journal_gives_its_files_back_in_three_ways() {
         })
         .await;
         small.fill(0..60).await;
-        assert!(small.segments().len() > 3);
+        assert!(small.segments().await.len() > 3);
         let before = small.journal.stats().await.unwrap().counts;
         small.drain().await;
         small.rest().await;
@@ -261,29 +264,29 @@ async fn a_new_period_takes_new_files_and_the_old_ones_only_drain() {
     };
     let small = Small::new(hourly).await;
     small.put("old").await;
-    let old = small.segments();
+    let old = small.segments().await;
     small.clock.jump(Duration::from_secs(3_600));
     small.put("new").await;
-    let both = small.segments();
+    let both = small.segments().await;
     assert_eq!(both.len(), 2, "the period rolled over");
     assert!(both.starts_with(&old));
     // The same key again: it is merged, and lives in the new files from now on.
     small.put("old").await;
-    assert_eq!(small.segments().len(), 1, "what is empty is given up");
-    assert!(!small.segments().contains(&old[0]));
+    assert_eq!(small.segments().await.len(), 1, "what is empty is given up");
+    assert!(!small.segments().await.contains(&old[0]));
     small.clock.jump(Duration::from_secs(3_600));
     small.put("third").await;
     let claimed = small.journal.claim("worker", 2).await.unwrap();
     assert_eq!(claimed.entries.len(), 2);
     for entry in claimed.entries {
-        assert_eq!(small.segments().len(), 2, "still draining");
+        assert_eq!(small.segments().await.len(), 2, "still draining");
         small
             .journal
             .done(entry.lease.unwrap().token)
             .await
             .unwrap();
     }
-    assert_eq!(small.segments().len(), 1, "drained");
+    assert_eq!(small.segments().await.len(), 1, "drained");
     assert_eq!(small.keys().await, ["third"]);
 }
 
@@ -296,14 +299,18 @@ async fn what_stays_is_moved_so_that_files_are_freed() {
         ..NewEntry::new("stays", Data::null())
     };
     small.journal.add_one(stays).await.unwrap();
-    let first = small.segments()[0].clone();
+    let first = small.segments().await[0].clone();
     for _ in 0..10 {
         small.fill(0..30).await;
         small.drain().await;
     }
-    assert!(small.segments().len() <= 6, "{:?}", small.segments());
     assert!(
-        !small.segments().contains(&first),
+        small.segments().await.len() <= 6,
+        "{:?}",
+        small.segments().await
+    );
+    assert!(
+        !small.segments().await.contains(&first),
         "the first segment was freed"
     );
     let small = small.reopen().await;
@@ -340,7 +347,7 @@ async fn a_flipped_bit_anywhere_is_reported_and_the_rest_is_saved() {
             small.fill(0..25).await;
             let whole = entries(&small).await;
             small.engine.close().await;
-            let names = small.segments();
+            let names = small.segments().await;
             assert!(names.len() >= 3);
             flip(&small.disk, &names[segment], *byte);
             check_damage(small, &names[segment], *byte, &whole).await;
@@ -381,9 +388,9 @@ async fn check_damage(small: Small, name: &str, byte: u64, whole: &[Entry<Data>]
     // What was saved is written again: the damaged file is not needed any more.
     small.put("one more").await;
     assert!(
-        !small.segments().contains(&name.to_owned()),
+        !small.segments().await.contains(&name.to_owned()),
         "{context}: {:?}",
-        small.segments()
+        small.segments().await
     );
     let again = small.reopen().await;
     assert_eq!(
@@ -398,7 +405,7 @@ async fn check_damage(small: Small, name: &str, byte: u64, whole: &[Entry<Data>]
 async fn data_that_rots_while_the_journal_is_open_is_not_handed_out() {
     let small = Small::new(plain()).await;
     small.fill(0..3).await;
-    let segment = small.segments()[0].clone();
+    let segment = small.segments().await[0].clone();
     flip(&small.disk, &segment, 4_096 + 600);
     let claimed = small.journal.claim("worker", 3).await.unwrap();
     assert_eq!(claimed.entries.len(), 2, "the damaged one is withheld");
@@ -482,7 +489,7 @@ async fn compaction_ends_where_keys_are_longer_than_data() {
         let entry = NewEntry::new(key, Data::null());
         small.journal.add_one(entry).await.unwrap();
     }
-    assert!(small.segments().len() > 8);
+    assert!(small.segments().await.len() > 8);
     assert_eq!(small.keys().await.len(), 60);
 }
 

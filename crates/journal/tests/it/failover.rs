@@ -36,7 +36,7 @@ async fn open(url: &str) -> (Arc<Database>, Journal) {
         ..Declaration::default()
     };
     let engine = database.open(JOURNAL, Some(declaration)).await.unwrap();
-    (database, Journal::new(JOURNAL, engine, clock))
+    (database, Journal::new(JOURNAL, engine))
 }
 
 /// What adders and workers know of every key.

@@ -41,7 +41,7 @@ async fn open(dir: &Path) -> (Arc<Embedded>, Journal) {
     let engine = Embedded::open_with(place, Some(declaration), layout)
         .await
         .unwrap();
-    let journal = Journal::new("killed", engine.clone(), Clock::real());
+    let journal = Journal::new("killed", engine.clone());
     (engine, journal)
 }
 

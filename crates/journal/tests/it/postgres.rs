@@ -75,7 +75,7 @@ async fn open_real(url: &str, name: &str) -> (Arc<Database>, Journal) {
 async fn open_in(database: &Arc<Database>, name: &str) -> Journal {
     let declaration = Some(Declaration::default());
     let engine = database.open(name, declaration).await.unwrap();
-    Journal::new(name, engine, Clock::real())
+    Journal::new(name, engine)
 }
 
 /// A connection of the test's own.

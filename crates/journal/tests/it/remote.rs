@@ -53,7 +53,11 @@ impl Owner {
     }
 
     async fn journal(&self) -> Journal {
-        journal(Remote::connect(&self.socket()).await.unwrap())
+        journal(
+            Remote::connect(&self.socket(), Clock::real())
+                .await
+                .unwrap(),
+        )
     }
 
     async fn stranger(&self) -> UnixStream {
@@ -70,7 +74,7 @@ impl Owner {
 }
 
 fn journal(engine: Arc<Remote>) -> Journal {
-    Journal::new("work", engine, Clock::real())
+    Journal::new("work", engine)
 }
 
 fn entry(key: &str) -> NewEntry {
@@ -80,7 +84,9 @@ fn entry(key: &str) -> NewEntry {
 async fn open(declaration: Declaration) -> Subject {
     let time = simulated();
     let owner = Owner::new(declaration, time.clock()).await;
-    let remote = Remote::connect(&owner.socket()).await.unwrap();
+    let remote = Remote::connect(&owner.socket(), time.clock())
+        .await
+        .unwrap();
     Subject::new(remote, time).keeping(owner)
 }
 
@@ -157,7 +163,9 @@ async fn what_a_client_did_not_check_the_server_refuses() {
         ..Declaration::default()
     };
     let owner = Owner::new(declaration, Clock::real()).await;
-    let remote = Remote::connect(&owner.socket()).await.unwrap();
+    let remote = Remote::connect(&owner.socket(), Clock::real())
+        .await
+        .unwrap();
     let now = Date::from(Clock::real().now());
     let loose = Declaration::default();
     let wrong = loose.admit(
@@ -298,12 +306,17 @@ async fn one_connection_too_many_is_refused_with_the_reason() {
     for _ in 0..64 {
         others.push(owner.journal().await);
     }
-    let error = Remote::connect(&owner.socket()).await.unwrap_err();
+    let error = Remote::connect(&owner.socket(), Clock::real())
+        .await
+        .unwrap_err();
     assert_eq!(error.kind, ErrorKind::Unavailable);
     assert!(error.message.contains("64 connections"), "{error}");
     others.pop().unwrap().close().await;
     soon(async {
-        while Remote::connect(&owner.socket()).await.is_err() {
+        while Remote::connect(&owner.socket(), Clock::real())
+            .await
+            .is_err()
+        {
             Clock::real().sleep(Duration::from_millis(1)).await;
         }
     })
@@ -345,7 +358,7 @@ async fn requests_under_way_hear_that_the_server_is_gone() {
         let mut stream = greeted(&listener).await;
         stream.read_exact(&mut [0; 4]).await.unwrap();
     });
-    let other = journal(Remote::connect(&socket).await.unwrap());
+    let other = journal(Remote::connect(&socket, Clock::real()).await.unwrap());
     let error = soon(other.stats()).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Unavailable);
     server.await.unwrap();
@@ -367,7 +380,7 @@ async fn an_owner_that_never_answers_is_left_and_asked_anew() {
     let listener = tokio::net::UnixListener::bind(&socket).unwrap();
     let connecting = tokio::spawn({
         let socket = socket.clone();
-        async move { Remote::connect_within(&socket, Duration::from_millis(50)).await }
+        async move { Remote::connect_within(&socket, Clock::real(), Duration::from_millis(50)).await }
     });
     let mut first = greeted(&listener).await;
     let journal = journal(connecting.await.unwrap().unwrap());
@@ -409,7 +422,7 @@ async fn a_server_of_another_protocol_is_refused() {
     for (greeting, kind) in greetings {
         let connecting = tokio::spawn({
             let socket = socket.clone();
-            async move { Remote::connect(&socket).await }
+            async move { Remote::connect(&socket, Clock::real()).await }
         });
         let (mut stream, _) = listener.accept().await.unwrap();
         stream
@@ -500,7 +513,7 @@ async fn a_path_longer_than_an_address_holds_works() {
     let served = serve(&socket, owner.memory.clone(), &owner.tasks)
         .await
         .unwrap();
-    let journal = journal(Remote::connect(&socket).await.unwrap());
+    let journal = journal(Remote::connect(&socket, Clock::real()).await.unwrap());
     journal.add_one(entry("deep")).await.unwrap();
     assert_eq!(owner.journal().await.stats().await.unwrap().waiting(), 1);
     served.stop().await;
@@ -525,7 +538,7 @@ async fn the_socket_is_private_and_a_stale_one_is_replaced() {
     let served = serve(&stale, owner.memory.clone(), &owner.tasks)
         .await
         .unwrap();
-    Remote::connect(&stale).await.unwrap();
+    Remote::connect(&stale, Clock::real()).await.unwrap();
     served.stop().await;
     let file = owner.folder.path().join("lock");
     std::fs::create_dir(&file).unwrap();
@@ -561,7 +574,7 @@ async fn a_socket_that_was_replaced_is_left_alone() {
 #[tokio::test]
 async fn nobody_there_is_said_with_the_path() {
     let folder = tempfile::tempdir().unwrap();
-    let error: Error = Remote::connect(&folder.path().join("socket"))
+    let error: Error = Remote::connect(&folder.path().join("socket"), Clock::real())
         .await
         .unwrap_err();
     assert_eq!(error.kind, ErrorKind::Unavailable);
@@ -575,7 +588,7 @@ async fn a_worker_goes_on_when_the_owner_was_started_again() {
     let stop = CancellationToken::new();
     let worker = Worker::new(journal, "far", Clock::real(), Rng::seeded(1)).concurrency(4);
     let worker = tokio::spawn(worker.run(Doing(|_| async { Outcome::Done }), stop.clone()));
-    let local = Journal::new("work", owner.memory.clone(), Clock::real());
+    let local = Journal::new("work", owner.memory.clone());
     for round in 0..3_u64 {
         for number in 0..20 {
             local

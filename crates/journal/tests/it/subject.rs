@@ -30,7 +30,7 @@ pub(crate) struct Subject {
 impl Subject {
     pub(crate) fn new(engine: Arc<dyn Engine>, clock: SimulatedClock) -> Self {
         Self {
-            journal: Journal::new("work", engine, clock.clock()),
+            journal: Journal::new("work", engine),
             clock,
             sweeps_itself: false,
             wake_slack: 0,

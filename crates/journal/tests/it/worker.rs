@@ -54,7 +54,7 @@ impl Bench {
         let time = simulated();
         let memory = Memory::new(declaration, time.clock(), Rng::seeded(1));
         let engine = Arc::new(Decorator::new(Arc::new(memory)));
-        let journal = Journal::new("work", engine.clone(), time.clock());
+        let journal = Journal::new("work", engine.clone());
         Self {
             time,
             engine,

@@ -25,8 +25,8 @@ pub(super) async fn add(
     context: &Context,
 ) -> Result<ExitCode, Failure> {
     let entry = by_flags(args)?;
-    let opened = journals.open(&args.journal.name).await?;
     let tasks = Tasks::new(context.clock.clone(), CancellationToken::new());
+    let opened = journals.open_to_stay(&args.journal.name, &tasks).await?;
     let added = match entry {
         Some(entry) => add_one(&opened.journal, entry, context).await,
         None => add_lines(&opened, &tasks, context).await,
@@ -55,7 +55,7 @@ async fn add_one(
     mut entry: NewEntry,
     context: &Context,
 ) -> Result<ExitCode, Failure> {
-    let key = check(&journal.declaration(), &mut entry, context).map_err(|reason| {
+    let key = check(&journal.declaration(), &mut entry, journal.now()).map_err(|reason| {
         let message = format!(
             "cannot add the entry to journal `{}`: {reason}",
             journal.name()
@@ -77,12 +77,7 @@ async fn add_one(
 
 /// What a journal of this declaration would say to an entry; gives back its key. The entry is dated here, so that the
 /// journal, asked a little later, says the same.
-fn check(
-    declaration: &Declaration,
-    entry: &mut NewEntry,
-    context: &Context,
-) -> Result<Key, String> {
-    let now = Date::from(context.clock.now());
+fn check(declaration: &Declaration, entry: &mut NewEntry, now: Date) -> Result<Key, String> {
     entry.insertion_date.get_or_insert(now);
     let add = declaration
         .admit(entry.clone(), now)
@@ -169,7 +164,7 @@ async fn add_batch(
     let mut bad = batch.bad;
     for (number, text) in batch.lines {
         let read = line::read(&text).and_then(|mut entry| {
-            let key = check(&declaration, &mut entry, context)?;
+            let key = check(&declaration, &mut entry, journal.now())?;
             Ok((key, entry))
         });
         match read {

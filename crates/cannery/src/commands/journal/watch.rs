@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use cannery_journal::{Date, Journal, Query, Stats, Status};
+use cannery_journal::{Date, Error, ErrorKind, Journal, Query, Stats, Status};
 use cannery_runtime::Tasks;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -24,8 +24,8 @@ pub(super) async fn watch(
 ) -> Result<ExitCode, Failure> {
     let stop = CancellationToken::new();
     let _signals = signals::follow(stop.clone())?;
-    let opened = journals.open(name).await?;
     let tasks = Tasks::new(context.clock.clone(), stop.clone());
+    let opened = journals.open_to_stay(name, &tasks).await?;
     opened.serve(&tasks).await;
     let mut watch = Watch {
         journal: &opened.journal,
@@ -81,9 +81,18 @@ impl Watch<'_> {
         let stats = self.journal.stats().await?;
         self.before.counts = stats.counts;
         self.seen = self.read_deaths(stats.dead, |_, _| {}).await?;
+        let mut away = false;
         loop {
-            let stats = self.journal.stats().await?;
-            self.look(stats).await?;
+            match self.look().await {
+                Ok(()) => away = false,
+                Err(error) if error.kind == ErrorKind::Unavailable => {
+                    if !away {
+                        tracing::warn!(%error, "the journal does not answer; trying on");
+                    }
+                    away = true;
+                }
+                Err(error) => return Err(error.into()),
+            }
             if self.left == 0 {
                 return Ok(ExitCode::Ok);
             }
@@ -96,7 +105,8 @@ impl Watch<'_> {
     }
 
     /// Compares with what was before, and prints what is new.
-    async fn look(&mut self, stats: Stats) -> Result<(), Failure> {
+    async fn look(&mut self) -> Result<(), Error> {
+        let stats = self.journal.stats().await?;
         let claimed = stats
             .counts
             .claims
@@ -119,7 +129,7 @@ impl Watch<'_> {
         Ok(())
     }
 
-    async fn tell_deaths(&mut self, dead: u64) -> Result<(), Failure> {
+    async fn tell_deaths(&mut self, dead: u64) -> Result<(), Error> {
         let (output, name, left) = (self.context.output, self.journal.name(), self.left);
         let mut told = 0;
         self.seen = self
@@ -142,7 +152,7 @@ impl Watch<'_> {
         &self,
         dead: u64,
         mut tell: impl FnMut(&str, &str),
-    ) -> Result<Seen, Failure> {
+    ) -> Result<Seen, Error> {
         let mut query = Query {
             statuses: vec![Status::Dead],
             ..Query::all()

@@ -41,8 +41,8 @@ pub(super) async fn work(
     let program = find_program(&args.exec, context)?;
     let asked = CancellationToken::new();
     let _signals = signals::follow(asked.clone())?;
-    let opened = journals.open(&args.journal.name).await?;
     let tasks = Tasks::new(context.clock.clone(), CancellationToken::new());
+    let opened = journals.open_to_stay(&args.journal.name, &tasks).await?;
     opened.serve(&tasks).await;
     let exec = Exec {
         program: Program {

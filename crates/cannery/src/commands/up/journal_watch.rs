@@ -159,7 +159,7 @@ impl JournalWatch {
         journals: &Journals<'_>,
         tasks: &Tasks,
     ) -> Result<(), Failure> {
-        let opened = journals.open(&desk.name).await?;
+        let opened = journals.open_to_stay(&desk.name, tasks).await?;
         opened.serve(tasks).await;
         *lock(&desk.opened) = Some(opened);
         self.look(desk);

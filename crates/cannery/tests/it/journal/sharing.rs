@@ -130,6 +130,34 @@ fn an_owner_that_was_killed_leaves_nothing_in_the_way() {
     assert_eq!(count(&place, "adds"), 3);
 }
 
+/// Who goes through the owner takes its place when it ends, however it ends, and lets the others in.
+#[test]
+fn a_guest_takes_over_when_the_owner_ends() {
+    for signal in [rustix::process::Signal::TERM, rustix::process::Signal::KILL] {
+        let place = Place::new();
+        let mut owner = Going::start(&place, &["watch", "default"]);
+        wait_for_socket(&place);
+        let mut guests = [(); 2].map(|()| Going::start(&place, &["watch", "default"]));
+        add(&place, "a");
+        for guest in guests.iter_mut().chain([&mut owner]) {
+            assert_eq!(guest.next().unwrap()["due"], 1);
+        }
+        owner.signal(signal);
+        owner.child.wait().unwrap();
+        // One of the two owns the files; the other, and this command, go through it.
+        add(&place, "b");
+        for guest in &mut guests {
+            assert_eq!(guest.next().unwrap()["due"], 2, "{signal:?}");
+        }
+        wait_for_socket(&place);
+        for guest in guests {
+            guest.signal(rustix::process::Signal::INT);
+            assert_eq!(guest.end(), 0, "{signal:?}");
+        }
+        assert_eq!(count(&place, "adds"), 2);
+    }
+}
+
 /// Each owns the files for a moment; none may fail because of another.
 #[test]
 fn brief_commands_wait_for_each_other() {

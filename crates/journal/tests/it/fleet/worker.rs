@@ -71,7 +71,7 @@ pub(super) async fn open(url: &str, clock: &Clock, rng: &Rng) -> (Arc<Database>,
 async fn try_open(url: &str, clock: &Clock, rng: &Rng) -> Result<(Arc<Database>, Journal), Error> {
     let database = Database::connect(url, EngineClock::Server, clock.clone(), rng.clone()).await?;
     let engine = database.open(JOURNAL, Some(declaration())).await?;
-    let journal = Journal::new(JOURNAL, engine, clock.clone());
+    let journal = Journal::new(JOURNAL, engine);
     Ok((database, journal))
 }
 

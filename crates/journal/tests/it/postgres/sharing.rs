@@ -64,7 +64,7 @@ async fn a_lease_of_a_process_that_died_runs_out() {
     };
     let dying = connect(&server.url(), EngineClock::Server, Clock::real()).await;
     let journal = dying.open(&name, Some(declaration)).await.unwrap();
-    let there = Journal::new(&name, journal, Clock::real());
+    let there = Journal::new(&name, journal);
     there.add_one(entry("k")).await.unwrap();
     let held = there.claim("w", 1).await.unwrap().entries;
     drop((there, dying));
@@ -83,7 +83,7 @@ async fn a_lease_of_a_process_that_died_runs_out() {
 async fn open_real_as_stored(url: &str, name: &str) -> (Arc<Database>, Journal) {
     let database = connect(url, EngineClock::Server, Clock::real()).await;
     let engine = database.open(name, None).await.unwrap();
-    let journal = Journal::new(name, engine, Clock::real());
+    let journal = Journal::new(name, engine);
     (database, journal)
 }
 

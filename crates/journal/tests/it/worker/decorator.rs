@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use cannery_journal::{
-    Data, Declaration, Engine, Error, ErrorKind, Fate, Health, Op, Page, Query, Reply, Stats,
-    Token, Wakes,
+    Data, Date, Declaration, Engine, Error, ErrorKind, Fate, Health, Op, Page, Query, Reply, Stats,
+    Token, Usage, Wakes,
 };
 use tokio::sync::watch;
 
@@ -142,6 +142,10 @@ impl Engine for Decorator {
         Ok(reply)
     }
 
+    fn now(&self) -> Date {
+        self.inner.now()
+    }
+
     fn wakes(&self) -> Wakes {
         self.inner.wakes()
     }
@@ -152,6 +156,10 @@ impl Engine for Decorator {
 
     fn health(&self) -> Health {
         self.inner.health()
+    }
+
+    fn usage(&self) -> Option<Usage> {
+        self.inner.usage()
     }
 
     async fn close(&self) {

@@ -1,0 +1,202 @@
+//! A journal of this machine that another process owns: this one goes through its socket, and takes the files over when the
+//! owner ends.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use cannery_journal::embedded::{Embedded, Place};
+use cannery_journal::metrics::JournalMetrics;
+use cannery_journal::remote::{Remote, Served};
+use cannery_journal::{
+    Alarm, Data, Date, Declaration, Engine, Error, ErrorKind, Health, Op, Reply, Usage, Wakes,
+};
+use cannery_runtime::Tasks;
+
+use super::{LOCK_LIMIT, LOCK_PAUSE};
+
+/// What it takes to own the journal one day.
+#[derive(Clone, Debug)]
+pub(super) struct Claim {
+    pub(super) name: String,
+    pub(super) place: Place,
+    pub(super) socket: PathBuf,
+    pub(super) tasks: Tasks,
+    pub(super) metrics: Option<JournalMetrics>,
+}
+
+impl Claim {
+    fn measured(&self, engine: Arc<dyn Engine>) -> Arc<dyn Engine> {
+        match &self.metrics {
+            Some(metrics) => metrics.measure(&self.name, engine),
+            None => engine,
+        }
+    }
+}
+
+/// A guest at first, the owner later.
+///
+/// A request that is under way while the owner ends is `Unavailable`: it may or may not have been done. All later ones
+/// are done by whoever owns the journal then.
+#[derive(Debug)]
+pub(super) struct Heir {
+    claim: Claim,
+    alarm: Alarm,
+    seat: Mutex<Seat>,
+    /// Held by whoever looks for the owner, or is about to be it.
+    succession: tokio::sync::Mutex<Option<Served>>,
+}
+
+/// Where requests go.
+#[derive(Clone, Debug)]
+enum Seat {
+    Guest(Arc<Remote>, Arc<dyn Engine>),
+    Owner(Arc<dyn Engine>),
+}
+
+impl Seat {
+    fn engine(&self) -> &Arc<dyn Engine> {
+        match self {
+            Self::Guest(_, engine) | Self::Owner(engine) => engine,
+        }
+    }
+}
+
+impl Heir {
+    pub(super) fn new(claim: Claim, owner: Arc<Remote>) -> Arc<Self> {
+        let engine = claim.measured(Arc::<Remote>::clone(&owner));
+        let heir = Self {
+            claim,
+            alarm: Alarm::new(),
+            seat: Mutex::new(Seat::Guest(owner, Arc::clone(&engine))),
+            succession: tokio::sync::Mutex::default(),
+        };
+        heir.pass_on(engine.wakes());
+        Arc::new(heir)
+    }
+
+    fn seat(&self) -> MutexGuard<'_, Seat> {
+        self.seat.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The engine that requests go to now. Where the owner has ended, the next one is found, or this process is it.
+    async fn engine(&self) -> Result<Arc<dyn Engine>, Error> {
+        let seat = self.seat().clone();
+        match seat {
+            Seat::Owner(engine) => Ok(engine),
+            Seat::Guest(owner, engine) => match owner.reach().await {
+                Ok(()) => Ok(engine),
+                Err(error) if error.kind == ErrorKind::Unavailable => self.succeed(error).await,
+                Err(error) => Err(error),
+            },
+        }
+    }
+
+    /// The owner is gone, or goes: waits for its successor, which may be this process.
+    async fn succeed(&self, mut gone: Error) -> Result<Arc<dyn Engine>, Error> {
+        let mut served = self.succession.lock().await;
+        let clock = &self.claim.place.clock;
+        let begun = clock.elapsed();
+        loop {
+            let seat = self.seat().clone();
+            let owner = match seat {
+                // Somebody else was faster, in this process or in another.
+                Seat::Owner(engine) => return Ok(engine),
+                Seat::Guest(owner, engine) => match owner.reach().await {
+                    Ok(()) => return Ok(engine),
+                    Err(error) if error.kind == ErrorKind::Unavailable => owner,
+                    Err(error) => return Err(error),
+                },
+            };
+            match Embedded::open(self.claim.place.clone(), None).await {
+                Ok(engine) => {
+                    let engine = self.claim.measured(engine);
+                    *served = self.take_over(Arc::clone(&engine)).await;
+                    owner.close().await;
+                    return Ok(engine);
+                }
+                Err(error) if error.kind == ErrorKind::Locked => gone.message = error.message,
+                Err(error) => return Err(error),
+            }
+            if clock.since(begun) >= LOCK_LIMIT {
+                return Err(gone);
+            }
+            clock
+                .sleep(LOCK_PAUSE + self.claim.place.rng.jitter(LOCK_PAUSE))
+                .await;
+        }
+    }
+
+    async fn take_over(&self, engine: Arc<dyn Engine>) -> Option<Served> {
+        let Claim {
+            name,
+            socket,
+            tasks,
+            ..
+        } = &self.claim;
+        tracing::info!(
+            journal = name,
+            "the owner has ended; this process owns the journal now"
+        );
+        *self.seat() = Seat::Owner(Arc::clone(&engine));
+        self.pass_on(engine.wakes());
+        // Nobody knows what was missed.
+        self.alarm.ring();
+        super::let_in(socket, engine, tasks).await
+    }
+
+    /// Who listens here hears all owners, one after the other.
+    fn pass_on(&self, mut wakes: Wakes) {
+        let alarm = self.alarm.clone();
+        let stop = self.claim.tasks.stopping();
+        self.claim.tasks.spawn("journal wake-ups", async move {
+            loop {
+                tokio::select! {
+                    () = stop.cancelled() => return,
+                    more = wakes.next() => match more {
+                        true => alarm.ring(),
+                        false => return,
+                    },
+                }
+            }
+        });
+    }
+}
+
+#[deny(clippy::missing_trait_methods)]
+#[async_trait]
+impl Engine for Heir {
+    async fn call(&self, op: Op) -> Result<Reply<Data>, Error> {
+        self.engine().await?.call(op).await
+    }
+
+    fn now(&self) -> Date {
+        self.seat().engine().now()
+    }
+
+    fn wakes(&self) -> Wakes {
+        self.alarm.listen()
+    }
+
+    fn declaration(&self) -> Declaration {
+        self.seat().engine().declaration()
+    }
+
+    fn health(&self) -> Health {
+        self.seat().engine().health()
+    }
+
+    fn usage(&self) -> Option<Usage> {
+        self.seat().engine().usage()
+    }
+
+    async fn close(&self) {
+        let served = self.succession.lock().await.take();
+        if let Some(served) = served {
+            served.stop().await;
+        }
+        let engine = Arc::clone(self.seat().engine());
+        engine.close().await;
+        self.alarm.close();
+    }
+}
