@@ -71,6 +71,23 @@ impl<'a> Journals<'a> {
         &self.config.journals[DEFAULT_JOURNAL]
     }
 
+    /// The settings of a journal that was declared; those of `default` where there is none yet.
+    pub(crate) async fn settings(&self, name: &str) -> Result<JournalSettings, Failure> {
+        let default = self.default_settings();
+        if check_name(name).is_err() || self.config.journals.contains_key(name) {
+            return Ok(default.clone());
+        }
+        match self.open_on(&default.engine, name, None, None).await {
+            Ok(opened) => {
+                let declaration = opened.journal.declaration();
+                opened.close().await;
+                Ok(JournalSettings::of(default.engine.clone(), &declaration))
+            }
+            Err(error) if error.kind == ErrorKind::Unknown => Ok(default.clone()),
+            Err(error) => Err(self.failure(name, error)),
+        }
+    }
+
     /// Opens a journal of the configuration or one that was declared, for a moment.
     ///
     /// # Errors
@@ -232,7 +249,7 @@ impl<'a> Journals<'a> {
                                 tasks: tasks.clone(),
                                 metrics: self.serving.clone(),
                             };
-                            Heir::new(claim, owner)
+                            Heir::of(claim, owner)
                         }
                         None => owner,
                     };

@@ -44,13 +44,12 @@ fn usage(error: &clap::Error) -> std::process::ExitCode {
         error.print().ok();
         return std::process::ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
     }
+    // The first paragraph says what is wrong, sometimes with names on lines of their own; the rest is help.
     let text = error.to_string();
-    let first = text
-        .lines()
-        .next()
-        .unwrap_or_default()
-        .trim_start_matches("error: ");
-    let failure = Failure::new(ExitCode::Usage, "usage", first, "see `cannery --help`");
+    let lines = text.lines().take_while(|line| !line.trim().is_empty());
+    let message = lines.map(str::trim).collect::<Vec<_>>().join(" ");
+    let message = message.trim_start_matches("error: ");
+    let failure = Failure::new(ExitCode::Usage, "usage", message, "see `cannery --help`");
     Output { json: true }.failure(&failure);
     std::process::ExitCode::from(failure.code as u8)
 }

@@ -20,8 +20,7 @@ impl Output {
         if self.json {
             self.json(value);
         } else {
-            write_out(printable(&redact(text.as_ref())).as_bytes());
-            write_out(b"\n");
+            write_line(printable(&redact(text.as_ref())));
         }
     }
 
@@ -29,8 +28,7 @@ impl Output {
     /// reads what was there.
     pub(crate) fn json(self, value: &impl Serialize) {
         let text = serde_json::to_string(value).expect("what is printed is plain data");
-        write_out(escaped(&redact(&text)).as_bytes());
-        write_out(b"\n");
+        write_line(escaped(&redact(&text)));
     }
 
     /// The same as [`Output::line`] on standard error, for what is not the result.
@@ -43,7 +41,7 @@ impl Output {
             printable(&redact(text.as_ref()))
         };
         // Nobody is left to tell when standard error is closed.
-        writeln!(io::stderr(), "{text}").ok();
+        io::stderr().write_all((text + "\n").as_bytes()).ok();
     }
 
     /// Prints text that is the result itself, such as a schema, as it is.
@@ -97,6 +95,12 @@ impl Output {
     }
 }
 
+/// In one piece: several tasks print at the same time.
+fn write_line(mut line: String) {
+    line.push('\n');
+    write_out(line.as_bytes());
+}
+
 fn write_out(bytes: &[u8]) {
     if let Err(error) = io::stdout().write_all(bytes) {
         end_without_output(&error);
@@ -131,7 +135,7 @@ fn unwritable(error: &io::Error) -> Failure {
     )
 }
 
-/// Names come from anywhere: a control character in one must not reach the terminal, nor turn the text around.
+/// Names come from anywhere: a control character in one must not reach the terminal, nor turn the text around or hide it.
 pub(crate) fn printable(text: &str) -> String {
     text.chars()
         .map(|c| if is_harmful(c) { '\u{fffd}' } else { c })
@@ -140,7 +144,9 @@ pub(crate) fn printable(text: &str) -> String {
 
 fn is_harmful(c: char) -> bool {
     (c.is_control() && c != '\n' && c != '\t')
-        || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        || matches!(c,
+            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
 /// JSON with its harmful characters escaped; all of them stand in texts, since none is white space of JSON but the carriage

@@ -376,7 +376,7 @@ fn locked(error: &FolderLockError) -> Error {
 fn kind_of(error: &io::Error) -> ErrorKind {
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ErrorKind::Full,
-        io::ErrorKind::PermissionDenied => ErrorKind::Denied,
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => ErrorKind::Denied,
         _ => ErrorKind::Closed,
     }
 }

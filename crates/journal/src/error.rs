@@ -19,7 +19,7 @@ pub enum ErrorKind {
     Locked,
     /// The server does not answer or does not get its quorum; the request may or may not have been done.
     Unavailable,
-    /// The server refused the credentials.
+    /// The server refused the credentials, or the disk the access.
     Denied,
     /// The disk is full; nothing was changed.
     Full,
@@ -90,7 +90,7 @@ impl Error {
             ErrorKind::Locked => "go through the process that owns the journal, or stop it",
             ErrorKind::Unavailable => "try again; adds that are repeated merge",
             ErrorKind::Denied => {
-                "check user, password and rights in the journal's `engine` address"
+                "check user, password, database and rights: those of the journal's `engine` address, or of its folder"
             }
             ErrorKind::Full => "make room on the disk; adds are accepted again by themselves",
             ErrorKind::Corrupt => {

@@ -24,6 +24,7 @@ mod enact;
 mod inspect;
 mod keys;
 mod kin;
+mod lane;
 mod replay;
 mod returns;
 mod slots;
@@ -32,14 +33,15 @@ pub use effect::{Cause, Effect, Handle, Ledger, Whole};
 pub use replay::Replay;
 
 use keys::Keys;
+use lane::Lane;
 use slots::{Slot, SlotId, Slots};
 
 /// A journal in memory. Its data is elsewhere: an entry has a handle `D` to it.
 #[derive(Debug)]
 pub struct State<D> {
     slots: Slots<D>,
-    /// What can be handed out, by priority, then by process date and arrival.
-    ready: BTreeMap<Priority, BTreeMap<(Date, u64), SlotId>>,
+    /// What can be handed out, by priority.
+    ready: BTreeMap<Priority, Lane>,
     /// What waits for the processing entry of its key, by arrival.
     blocked: BTreeMap<u64, SlotId>,
     processing: BTreeMap<u64, SlotId>,
@@ -144,11 +146,7 @@ impl<D: Handle> State<D> {
     /// The earliest process date of what can be handed out, which may be past.
     #[must_use]
     pub fn next_due(&self) -> Option<Date> {
-        self.ready
-            .values()
-            .filter_map(|list| list.first_key_value())
-            .map(|((process, _), _)| *process)
-            .min()
+        self.ready.values().filter_map(Lane::first).min()
     }
 
     /// When to claim again at the latest: an entry becomes due, or a lease runs out and its entry may come back.

@@ -58,6 +58,18 @@ impl Postgres {
         Self::init(Place::make_in(parent, &[&durable, settings].concat())?).await
     }
 
+    /// Starts a server that speaks only over TLS, with a certificate for 127.0.0.1 by an authority of its own; gives
+    /// that authority's certificate, as PEM.
+    ///
+    /// # Errors
+    /// As [`Postgres::start_with`].
+    pub async fn encrypted() -> Result<(Self, String)> {
+        let place = Place::make(&[("fsync", "off"), ("ssl", "on")])?;
+        place.init().await?;
+        let authority = place.certify()?;
+        Ok((Self::launch(place).await?, authority))
+    }
+
     async fn init(place: Place) -> Result<Self> {
         place.init().await?;
         Self::launch(place).await

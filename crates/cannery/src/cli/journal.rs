@@ -17,7 +17,7 @@ pub(crate) enum JournalCommand {
     Names,
     /// Make a journal, or change how one behaves from now on
     #[command(
-        after_help = "Examples:\n  cannery journal declare thumbnails --lease 5m --timeouts-max 3\n  cannery journal declare files --field path:string --field size:u64 --key-field path\n\nWhat is left out is as in the journal `default`. Journals of the configuration are changed there."
+        after_help = "Examples:\n  cannery journal declare thumbnails --lease 5m --timeouts-max 3\n  cannery journal declare files --field path:string --field size:u64 --key-field path\n\nWhat is left out stays as it is, and of a new journal is as in the journal `default`. Journals of the configuration are changed there."
     )]
     Declare(Box<DeclareArgs>),
     /// Add entries: one by flags, or one JSON object a line from standard input

@@ -1,5 +1,7 @@
 //! `cannery doctor`: everything that should be in order before this machine runs unattended for years.
 
+mod journals;
+
 use std::path::Path;
 
 use cannery_lake::{Address, Lake, probe};
@@ -77,6 +79,7 @@ pub(crate) async fn run(args: &DoctorArgs, context: &Context) -> Result<ExitCode
             ));
             findings.push(workspace(&config.workspace, args.min_free));
             lake_findings(&config, args, context, &mut findings).await;
+            findings.extend(journals::findings(&config, context).await);
         }
         Err(failure) => findings.push(Finding::new(
             "config",

@@ -182,6 +182,9 @@ async fn requeue(journal: &Journal, key: Key, context: &Context) -> Result<ExitC
 
 async fn forget(journal: &Journal, key: Key, context: &Context) -> Result<ExitCode, Failure> {
     let count = journal.forget(key.clone()).await?;
+    if count == 0 {
+        return Err(absent(journal, &key, "dead entry", "dead ls"));
+    }
     context.output.line(
         format!("{} is off the dead list", view::line(key.as_str())),
         &json!({ "key": key, "outcome": "gone", "entries": count }),

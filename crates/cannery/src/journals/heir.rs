@@ -2,7 +2,7 @@
 //! owner ends.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use async_trait::async_trait;
 use cannery_journal::embedded::{Embedded, Place};
@@ -25,15 +25,6 @@ pub(super) struct Claim {
     pub(super) metrics: Option<JournalMetrics>,
 }
 
-impl Claim {
-    fn measured(&self, engine: Arc<dyn Engine>) -> Arc<dyn Engine> {
-        match &self.metrics {
-            Some(metrics) => metrics.measure(&self.name, engine),
-            None => engine,
-        }
-    }
-}
-
 /// A guest at first, the owner later.
 ///
 /// A request that is under way while the owner ends is `Unavailable`: it may or may not have been done. All later ones
@@ -42,6 +33,8 @@ impl Claim {
 pub(super) struct Heir {
     claim: Claim,
     alarm: Alarm,
+    /// What guests of this process talk to one day: itself, measured if anybody measures.
+    face: OnceLock<Weak<dyn Engine>>,
     seat: Mutex<Seat>,
     /// Held by whoever looks for the owner, or is about to be it.
     succession: tokio::sync::Mutex<Option<Served>>,
@@ -50,29 +43,37 @@ pub(super) struct Heir {
 /// Where requests go.
 #[derive(Clone, Debug)]
 enum Seat {
-    Guest(Arc<Remote>, Arc<dyn Engine>),
-    Owner(Arc<dyn Engine>),
+    Guest(Arc<Remote>),
+    Owner(Arc<Embedded>),
 }
 
 impl Seat {
-    fn engine(&self) -> &Arc<dyn Engine> {
+    fn engine(&self) -> &dyn Engine {
         match self {
-            Self::Guest(_, engine) | Self::Owner(engine) => engine,
+            Self::Guest(owner) => &**owner,
+            Self::Owner(engine) => &**engine,
         }
     }
 }
 
 impl Heir {
-    pub(super) fn new(claim: Claim, owner: Arc<Remote>) -> Arc<Self> {
-        let engine = claim.measured(Arc::<Remote>::clone(&owner));
-        let heir = Self {
+    /// A guest of `owner`, measured if anybody measures.
+    pub(super) fn of(claim: Claim, owner: Arc<Remote>) -> Arc<dyn Engine> {
+        let wakes = owner.wakes();
+        let heir = Arc::new(Self {
             claim,
             alarm: Alarm::new(),
-            seat: Mutex::new(Seat::Guest(owner, Arc::clone(&engine))),
+            face: OnceLock::new(),
+            seat: Mutex::new(Seat::Guest(owner)),
             succession: tokio::sync::Mutex::default(),
+        });
+        heir.pass_on(wakes);
+        let face: Arc<dyn Engine> = match &heir.claim.metrics {
+            Some(metrics) => metrics.measure(&heir.claim.name, Arc::<Self>::clone(&heir)),
+            None => Arc::<Self>::clone(&heir),
         };
-        heir.pass_on(engine.wakes());
-        Arc::new(heir)
+        heir.face.get_or_init(|| Arc::downgrade(&face));
+        face
     }
 
     fn seat(&self) -> MutexGuard<'_, Seat> {
@@ -80,40 +81,41 @@ impl Heir {
     }
 
     /// The engine that requests go to now. Where the owner has ended, the next one is found, or this process is it.
-    async fn engine(&self) -> Result<Arc<dyn Engine>, Error> {
+    async fn engine(&self) -> Result<Seat, Error> {
         let seat = self.seat().clone();
-        match seat {
-            Seat::Owner(engine) => Ok(engine),
-            Seat::Guest(owner, engine) => match owner.reach().await {
-                Ok(()) => Ok(engine),
-                Err(error) if error.kind == ErrorKind::Unavailable => self.succeed(error).await,
-                Err(error) => Err(error),
-            },
+        if let Seat::Guest(owner) = &seat {
+            match owner.reach().await {
+                Ok(()) => {}
+                Err(error) if error.kind == ErrorKind::Unavailable => {
+                    return self.succeed(error).await;
+                }
+                Err(error) => return Err(error),
+            }
         }
+        Ok(seat)
     }
 
     /// The owner is gone, or goes: waits for its successor, which may be this process.
-    async fn succeed(&self, mut gone: Error) -> Result<Arc<dyn Engine>, Error> {
+    async fn succeed(&self, mut gone: Error) -> Result<Seat, Error> {
         let mut served = self.succession.lock().await;
         let clock = &self.claim.place.clock;
         let begun = clock.elapsed();
         loop {
             let seat = self.seat().clone();
-            let owner = match seat {
+            let owner = match &seat {
                 // Somebody else was faster, in this process or in another.
-                Seat::Owner(engine) => return Ok(engine),
-                Seat::Guest(owner, engine) => match owner.reach().await {
-                    Ok(()) => return Ok(engine),
+                Seat::Owner(_) => return Ok(seat),
+                Seat::Guest(owner) => match owner.reach().await {
+                    Ok(()) => return Ok(seat),
                     Err(error) if error.kind == ErrorKind::Unavailable => owner,
                     Err(error) => return Err(error),
                 },
             };
             match Embedded::open(self.claim.place.clone(), None).await {
                 Ok(engine) => {
-                    let engine = self.claim.measured(engine);
                     *served = self.take_over(Arc::clone(&engine)).await;
                     owner.close().await;
-                    return Ok(engine);
+                    return Ok(Seat::Owner(engine));
                 }
                 Err(error) if error.kind == ErrorKind::Locked => gone.message = error.message,
                 Err(error) => return Err(error),
@@ -127,7 +129,7 @@ impl Heir {
         }
     }
 
-    async fn take_over(&self, engine: Arc<dyn Engine>) -> Option<Served> {
+    async fn take_over(&self, engine: Arc<Embedded>) -> Option<Served> {
         let Claim {
             name,
             socket,
@@ -138,11 +140,12 @@ impl Heir {
             journal = name,
             "the owner has ended; this process owns the journal now"
         );
-        *self.seat() = Seat::Owner(Arc::clone(&engine));
         self.pass_on(engine.wakes());
+        *self.seat() = Seat::Owner(engine);
         // Nobody knows what was missed.
         self.alarm.ring();
-        super::let_in(socket, engine, tasks).await
+        let face = self.face.get().and_then(Weak::upgrade)?;
+        super::let_in(socket, face, tasks).await
     }
 
     /// Who listens here hears all owners, one after the other.
@@ -167,7 +170,7 @@ impl Heir {
 #[async_trait]
 impl Engine for Heir {
     async fn call(&self, op: Op) -> Result<Reply<Data>, Error> {
-        self.engine().await?.call(op).await
+        self.engine().await?.engine().call(op).await
     }
 
     fn now(&self) -> Date {
@@ -195,8 +198,8 @@ impl Engine for Heir {
         if let Some(served) = served {
             served.stop().await;
         }
-        let engine = Arc::clone(self.seat().engine());
-        engine.close().await;
+        let seat = self.seat().clone();
+        seat.engine().close().await;
         self.alarm.close();
     }
 }

@@ -1,10 +1,12 @@
 //! The types of declared fields.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::str::FromStr;
 
 use data_encoding::BASE64;
-use serde::{Deserialize, Serialize};
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 use crate::data::Data;
@@ -95,11 +97,7 @@ pub(super) fn check(
     key: &[String],
     data: &Data,
 ) -> Result<Map<String, Value>, Error> {
-    let Value::Object(values) = data.to::<Value>()? else {
-        return Err(Error::invalid(
-            "the data is not an object with the declared fields",
-        ));
-    };
+    let values = data.to::<Fields>()?.0;
     for (name, value) in &values {
         let Some(declared) = fields.get(name) else {
             return Err(Error::invalid(format!(
@@ -119,6 +117,37 @@ pub(super) fn check(
     {
         Some(name) => Err(Error::invalid(format!("the key field `{name}` is missing"))),
         None => Ok(values),
+    }
+}
+
+/// An object in which every name stands once: of two values with one name, readers do not agree which counts.
+struct Fields(Map<String, Value>);
+
+impl<'de> Deserialize<'de> for Fields {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Names;
+
+        impl<'de> Visitor<'de> for Names {
+            type Value = Fields;
+
+            fn expecting(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+                to.write_str("an object with the declared fields")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut from: A) -> Result<Fields, A::Error> {
+                let mut fields = Map::new();
+                while let Some((name, value)) = from.next_entry::<String, Value>()? {
+                    if fields.contains_key(&name) {
+                        let twice = format!("the field `{name}` is there twice");
+                        return Err(serde::de::Error::custom(twice));
+                    }
+                    fields.insert(name, value);
+                }
+                Ok(Fields(fields))
+            }
+        }
+
+        from.deserialize_map(Names)
     }
 }
 

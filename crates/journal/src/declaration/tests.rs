@@ -59,7 +59,11 @@ fn what_is_not_declared_is_refused() {
         (r#"{"size":3}"#, "the key field `path` is missing"),
         (
             r#"[1]"#,
-            "the data is not an object with the declared fields",
+            "the data is not what was expected: invalid type: sequence, expected an object with the declared fields at line 1 column 0",
+        ),
+        (
+            r#"{"path":"/a","path":"/b"}"#,
+            "the data is not what was expected: the field `path` is there twice at line 1 column 24",
         ),
         (r#"{"path":""}"#, "the key is empty"),
     ];

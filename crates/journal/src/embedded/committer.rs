@@ -222,15 +222,35 @@ impl Committer {
 
     fn reply(&mut self, replies: Vec<Applied>, now: Date) -> Result<(), Error> {
         let mut unreadable = Vec::new();
+        let mut unheard = Vec::new();
         for (reply, answer) in replies {
             if let Ok(Reply::Declared(_)) = reply {
                 unless_full(self.keep_declaration())?;
             }
             let reply = reply.map(|reply| self.fetch(reply, &mut unreadable));
-            // Who does not wait any more needs no answer.
-            drop(answer.send(reply));
+            if let Err(Ok(Reply::Claimed(claimed) | Reply::DoneAndClaimed(_, claimed))) =
+                answer.send(reply)
+            {
+                let leases = claimed.entries.into_iter().filter_map(|entry| entry.lease);
+                unheard.extend(leases.map(|lease| lease.token));
+            }
         }
+        self.take_back(unheard, now)?;
         self.bury(unreadable, now)
+    }
+
+    /// Who claimed has gone: others may have it at once.
+    fn take_back(&mut self, tokens: Vec<Token>, now: Date) -> Result<(), Error> {
+        match tokens.is_empty() {
+            true => Ok(()),
+            false => self.do_unasked(Op::Release { tokens, at: None }, now),
+        }
+    }
+
+    fn do_unasked(&mut self, op: Op, now: Date) -> Result<(), Error> {
+        let (answer, _) = oneshot::channel();
+        let need = bytes_of(&op, &self.state, 0);
+        self.answer_together(vec![(op, answer)], need, now)
     }
 
     /// The declaration must be known even when the log is empty.
@@ -286,9 +306,7 @@ impl Committer {
                 reason,
                 retry: Retry::Never,
             };
-            let (answer, _) = oneshot::channel();
-            let need = bytes_of(&op, &self.state, 0);
-            self.answer_together(vec![(op, answer)], need, now)?;
+            self.do_unasked(op, now)?;
         }
         Ok(())
     }

@@ -7,63 +7,24 @@ use std::collections::HashMap;
 use tokio_postgres::Row;
 
 use super::Fault;
-use super::add::{Change, delete_waiting, first_date, update_waiting};
+use super::add::first_date;
 use super::journal::{PgJournal, View};
-use super::pool::{ANSWER_LIMIT, Params, Session, Step};
-use super::row::{self, Metas, Place, Stored, Tokens};
+use super::pool::{ANSWER_LIMIT, Session, Step};
+use super::row::{self, Stored, Tokens};
 use super::tally;
 use crate::date::Date;
-use crate::entry::Meta;
 use crate::error::Error;
 use crate::key::Key;
 use crate::op::{Counts, Fate};
-use crate::rules::{self, Absorb, Comeback, Return};
+use crate::rules::{self, Return};
 use crate::token::Token;
+
+mod plan;
+
+use plan::{Held, Plan, Source};
 
 /// How many time-outs are done in one transaction; as in the statement.
 const CHUNK: usize = 500;
-
-/// A processing row without its data.
-struct Held {
-    token: Token,
-    worker: String,
-    hash: Vec<u8>,
-    deadline: i64,
-    stored: Stored,
-}
-
-impl Held {
-    fn read(row: &Row) -> Result<Option<Self>, Error> {
-        let Some(token) = row::token(row, 1)? else {
-            return Ok(None);
-        };
-        Ok(Some(Self {
-            token,
-            worker: String::from_utf8_lossy(row::cell::<&[u8]>(row, 4)?).into_owned(),
-            hash: row::cell(row, 5)?,
-            deadline: row::cell(row, 6)?,
-            stored: Stored::read(row, 7)?,
-        }))
-    }
-
-    fn counter(&self) -> i64 {
-        self.token.counter.cast_signed()
-    }
-}
-
-/// What is to be written.
-#[derive(Default)]
-struct Plan {
-    /// Rows of the other table that wait again.
-    wait: Vec<(i64, Meta)>,
-    die: Vec<(i64, Meta, String)>,
-    end: Vec<i64>,
-    changes: Vec<(Place, Meta)>,
-    removed: Vec<Place>,
-    /// Where something can be handed out that could not before.
-    places: Vec<Place>,
-    counts: Counts,
-}
 
 impl PgJournal {
     pub(super) async fn release(
@@ -369,198 +330,4 @@ fn read_stored(rows: &[Row]) -> Result<Vec<Stored>, Error> {
         }
     }
     Ok(found)
-}
-
-/// Which table the rows of a [`Plan`] are in.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Source {
-    Processing,
-    Dead,
-}
-
-impl Plan {
-    fn come_back(
-        &mut self,
-        view: &View,
-        held: &Held,
-        successor: Option<Stored>,
-        how: Return,
-        now: Date,
-        reason: &str,
-    ) -> Result<Fate, Error> {
-        let old = &held.stored;
-        if let Some(successor) = &successor {
-            row::same_key(&successor.key, &old.key)?;
-        }
-        let reason = |meta: &Meta| match how {
-            Return::TimedOut => rules::timeout_reason(meta, &held.worker),
-            Return::Released(_) => String::new(),
-            Return::Failed(_) => row::cut(reason).to_owned(),
-        };
-        match how {
-            Return::TimedOut => self.counts.timeouts += 1,
-            Return::Released(_) => self.counts.releases += 1,
-            Return::Failed(_) => self.counts.failures += 1,
-        }
-        let declared = view.declared(old.meta.version);
-        Ok(match rules::come_back(&old.meta, how, declared, now) {
-            Comeback::Expires(meta) => {
-                self.counts.expired += 1;
-                self.end.push(held.counter());
-                self.hand_down(&meta, successor);
-                Fate::Expired
-            }
-            Comeback::Dies(meta) => {
-                self.counts.died += 1;
-                self.die.push((held.counter(), meta, reason(&meta)));
-                self.hand_down(&meta, successor);
-                Fate::Dead
-            }
-            Comeback::Waits(meta) => match successor {
-                Some(successor) => {
-                    self.absorb(view, held.counter(), old.seq, &meta, &successor);
-                    Fate::Absorbed
-                }
-                None => {
-                    self.wait_again(held.counter(), old.seq, meta);
-                    Fate::Waiting
-                }
-            },
-        })
-    }
-
-    /// Row `id` of the other table waits with this.
-    fn wait_again(&mut self, id: i64, seq: i64, meta: Meta) {
-        self.wait.push((id, meta));
-        self.places.push(Place::of(&meta, seq));
-    }
-
-    fn change(&mut self, stored: &Stored, meta: Meta) {
-        if stored.meta != meta {
-            self.changes.push((stored.place(), meta));
-        }
-        self.places.push(Place::of(&meta, stored.seq));
-    }
-
-    fn hand_down(&mut self, old: &Meta, successor: Option<Stored>) {
-        if let Some(successor) = successor {
-            let meta = rules::inherit(old, &successor.meta);
-            self.change(&successor, meta);
-        }
-    }
-
-    fn absorb(&mut self, view: &View, id: i64, seq: i64, old: &Meta, successor: &Stored) {
-        self.counts.absorbed += 1;
-        let declared = view.declared(successor.meta.version);
-        match rules::absorb(old, &successor.meta, declared) {
-            Absorb::IntoSuccessor(meta) => {
-                self.end.push(id);
-                self.change(successor, meta);
-            }
-            Absorb::IntoOld(meta) => {
-                self.removed.push(successor.place());
-                self.wait_again(id, seq, meta);
-            }
-        }
-    }
-
-    /// Dead rows of one key become one waiting entry, together with what waits.
-    fn requeue_merging(
-        &mut self,
-        view: &View,
-        dead: &[Stored],
-        waiting: Option<&Stored>,
-        now: Date,
-    ) {
-        // Who waits in the end: a dead one, by its number, or what waited before; and as what.
-        let mut current: Option<(Option<i64>, Meta)> = waiting.map(|stored| (None, stored.meta));
-        for stored in dead {
-            let meta = rules::requeue(&stored.meta, now);
-            let Some((who, successor)) = current else {
-                current = Some((Some(stored.seq), meta));
-                continue;
-            };
-            self.counts.absorbed += 1;
-            let declared = view.declared(successor.version);
-            current = Some(match rules::absorb(&meta, &successor, declared) {
-                Absorb::IntoSuccessor(meta) => (who, meta),
-                Absorb::IntoOld(meta) => (Some(stored.seq), meta),
-            });
-        }
-        let winner = current.and_then(|(who, _)| who);
-        let losers = dead.iter().map(|stored| stored.seq);
-        self.end = losers.filter(|seq| Some(*seq) != winner).collect();
-        match (current, waiting) {
-            (Some((Some(seq), meta)), waiting) => {
-                self.removed.extend(waiting.map(Stored::place));
-                self.wait_again(seq, seq, meta);
-            }
-            (Some((None, meta)), Some(stored)) => self.change(stored, meta),
-            (Some((None, _)) | None, _) => {}
-        }
-    }
-
-    /// The statements, in an order in which a key never waits twice.
-    fn steps<'a>(&'a self, view: &'a View, now: Date, source: Source) -> Vec<Step<'a>> {
-        let sql = &view.sql;
-        let mut steps = Vec::new();
-        steps.extend(delete_waiting(&sql.waiting_delete, &self.removed));
-        if source == Source::Processing && !self.end.is_empty() {
-            steps.push(Step {
-                sql: &sql.processing_delete,
-                params: vec![Box::new(&self.end)],
-            });
-        }
-        if !self.die.is_empty() {
-            steps.push(self.dying(view, now));
-        }
-        if !self.wait.is_empty() {
-            let mut metas = Metas::default();
-            for (_, meta) in &self.wait {
-                metas.push(meta, view.declared(meta.version));
-            }
-            let ids: Vec<i64> = self.wait.iter().map(|(id, _)| *id).collect();
-            let mut params: Params<'a> = vec![Box::new(ids)];
-            metas.append_to(&mut params);
-            let sql = match source {
-                Source::Processing => &sql.to_waiting,
-                Source::Dead => &sql.dead_to_waiting,
-            };
-            steps.push(Step { sql, params });
-        }
-        let changes: Vec<Change<'a>> = self
-            .changes
-            .iter()
-            .map(|(old, meta)| Change {
-                old: *old,
-                meta: *meta,
-                data: None,
-            })
-            .collect();
-        steps.extend(update_waiting(view, &changes));
-        steps.extend(tally::step(&sql.count, &self.counts));
-        steps
-    }
-
-    fn dying<'a>(&'a self, view: &'a View, now: Date) -> Step<'a> {
-        let mut metas = Metas::default();
-        for (_, meta, _) in &self.die {
-            metas.push(meta, view.declared(meta.version));
-        }
-        let mut params: Params<'a> = vec![
-            Box::new(self.die.iter().map(|(id, _, _)| *id).collect::<Vec<_>>()),
-            Box::new(vec![now.as_millis(); self.die.len()]),
-            Box::new(
-                self.die
-                    .iter()
-                    .map(|(_, _, reason)| reason.as_bytes())
-                    .collect::<Vec<_>>(),
-            ),
-        ];
-        metas.append_to(&mut params);
-        Step {
-            sql: &view.sql.to_dead,
-            params,
-        }
-    }
 }

@@ -27,6 +27,9 @@ const CONNECTIONS_MAX: usize = 64;
 /// The pause after a connection that could not be accepted; of real time, like the trouble it waits for.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// How often it is looked whether the socket is still there.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
 /// How long a stop waits for answers to requests that are under way; of real time, like the clients.
 const DRAIN: Duration = Duration::from_secs(5);
 
@@ -55,11 +58,7 @@ impl Served {
 /// # Errors
 /// `Invalid` when something else than a socket is at the path; `Unavailable` when the socket cannot be made.
 pub async fn serve(socket: &Path, engine: Arc<dyn Engine>, tasks: &Tasks) -> Result<Served, Error> {
-    let place = socket.to_owned();
-    let bound = tokio::task::spawn_blocking(move || Bound::new(&place)).await;
-    let (bound, listener) = bound.map_err(|error| cannot_serve(socket, &error))??;
-    let listener =
-        UnixListener::from_std(listener).map_err(|error| cannot_serve(socket, &error))?;
+    let mut door = Door::open(socket).await?;
     let served = Served {
         stop: tasks.stopping().child_token(),
         ended: CancellationToken::new(),
@@ -70,9 +69,8 @@ pub async fn serve(socket: &Path, engine: Arc<dyn Engine>, tasks: &Tasks) -> Res
         declared: Alarm::new(),
     };
     tasks.spawn("journal socket", async move {
-        server.run(&listener, stop).await;
-        drop(listener);
-        drop(bound);
+        server.run(&mut door, stop).await;
+        drop(door);
         drop(ended);
     });
     Ok(served)
@@ -81,6 +79,43 @@ pub async fn serve(socket: &Path, engine: Arc<dyn Engine>, tasks: &Tasks) -> Res
 fn cannot_serve(socket: &Path, error: &dyn std::fmt::Display) -> Error {
     let message = format!("cannot serve socket `{}`: {error}", socket.display());
     Error::new(ErrorKind::Unavailable, message)
+}
+
+/// The socket, and where it is to be found.
+#[derive(Debug)]
+struct Door {
+    socket: PathBuf,
+    listener: UnixListener,
+    bound: Bound,
+}
+
+impl Door {
+    async fn open(socket: &Path) -> Result<Self, Error> {
+        let place = socket.to_owned();
+        let bound = tokio::task::spawn_blocking(move || Bound::new(&place)).await;
+        let (bound, listener) = bound.map_err(|error| cannot_serve(socket, &error))??;
+        let listener =
+            UnixListener::from_std(listener).map_err(|error| cannot_serve(socket, &error))?;
+        Ok(Self {
+            socket: socket.to_owned(),
+            listener,
+            bound,
+        })
+    }
+
+    /// Makes the socket again where somebody removed it: nobody else may serve this journal.
+    async fn see_to_it(&mut self) {
+        if self.bound.is_there() {
+            return;
+        }
+        match Self::open(&self.socket).await {
+            Ok(door) => {
+                tracing::warn!(socket = %self.socket.display(), "the socket was gone; made it again");
+                *self = door;
+            }
+            Err(error) => tracing::debug!(%error, "the socket is gone and cannot be made again"),
+        }
+    }
 }
 
 /// The socket in the file system; gone when dropped, unless somebody put another one in its place.
@@ -109,10 +144,16 @@ impl Bound {
     }
 }
 
+impl Bound {
+    fn is_there(&self) -> bool {
+        inode(self.address.path()).is_ok_and(|inode| inode == self.inode)
+    }
+}
+
 impl Drop for Bound {
     fn drop(&mut self) {
         let path: PathBuf = self.address.path().to_owned();
-        if inode(&path).is_ok_and(|inode| inode == self.inode)
+        if self.is_there()
             && let Err(error) = fs::remove_file(&path)
         {
             tracing::warn!(socket = %path.display(), %error, "cannot remove the socket; the next owner will");
@@ -147,14 +188,21 @@ struct Server {
 }
 
 impl Server {
-    async fn run(&self, listener: &UnixListener, stop: CancellationToken) {
+    async fn run(&self, door: &mut Door, stop: CancellationToken) {
         let mut connections = JoinSet::new();
+        let clock = Clock::real();
+        let mut look = clock.elapsed();
         loop {
+            if clock.since(look) >= LOOK_EVERY {
+                door.see_to_it().await;
+                look = clock.elapsed();
+            }
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
                 Some(_) = connections.join_next() => {}
-                accepted = listener.accept() => match accepted {
+                () = clock.sleep(LOOK_EVERY.saturating_sub(clock.since(look))) => {}
+                accepted = door.listener.accept() => match accepted {
                     Ok((stream, _)) => self.admit(stream, &stop, &mut connections).await,
                     Err(error) => {
                         // Out of file descriptors, most likely, which passes; the client waits in the meantime.
@@ -165,7 +213,6 @@ impl Server {
             }
         }
         // Requests under way are answered; who does not read his answers is not waited for.
-        let clock = Clock::real();
         let answered = clock.timeout(DRAIN, async {
             while connections.join_next().await.is_some() {}
         });

@@ -33,8 +33,7 @@ impl<D: Handle> State<D> {
         let mut bytes = 0;
         self.ready
             .range(priorities)
-            .flat_map(|(_, list)| list.range(..=(now, u64::MAX)))
-            .map(|(_, id)| *id)
+            .flat_map(|(_, lane)| lane.due_at(now))
             .take(wanted)
             .enumerate()
             .take_while(|(place, id)| {

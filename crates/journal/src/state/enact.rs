@@ -188,15 +188,15 @@ impl<D: Handle> State<D> {
         self.ready
             .entry(slot.meta.priority)
             .or_default()
-            .insert((slot.meta.process, slot.seq), id);
+            .insert(slot.meta.process, slot.seq, id);
     }
 
     fn unready(&mut self, id: SlotId) {
         let slot = self.slots.get(id);
         let priority = slot.meta.priority;
-        if let Some(list) = self.ready.get_mut(&priority) {
-            list.remove(&(slot.meta.process, slot.seq));
-            if list.is_empty() {
+        if let Some(lane) = self.ready.get_mut(&priority) {
+            lane.remove(slot.meta.process, slot.seq);
+            if lane.is_empty() {
                 self.ready.remove(&priority);
             }
         }

@@ -107,38 +107,34 @@ impl<D: Handle> State<D> {
         only: Option<Priority>,
     ) -> Box<dyn Iterator<Item = (Cursor, SlotId)> + '_> {
         let first = after.map_or(Priority(0), |after| after.priority);
-        let lists = self
+        let lanes = self
             .ready
             .range(first..)
             .filter(move |(priority, _)| only.is_none_or(|only| only == **priority));
-        Box::new(lists.flat_map(move |(priority, list)| {
-            let from = match after {
-                Some(after) if after.priority == *priority => {
-                    Bound::Excluded((after.process, after.seq))
-                }
-                Some(_) | None => Bound::Unbounded,
-            };
-            list.range((from, Bound::Unbounded))
-                .map(move |((process, seq), id)| {
-                    let cursor = Cursor {
-                        status: Status::Waiting,
-                        priority: *priority,
-                        process: *process,
-                        seq: *seq,
-                    };
-                    (cursor, *id)
-                })
+        Box::new(lanes.flat_map(move |(priority, lane)| {
+            let place = after
+                .filter(|after| after.priority == *priority)
+                .map(|after| (after.process, after.seq));
+            lane.after(place).map(move |((process, seq), id)| {
+                let cursor = Cursor {
+                    status: Status::Waiting,
+                    priority: *priority,
+                    process,
+                    seq,
+                };
+                (cursor, id)
+            })
         }))
     }
 
     /// Numbers.
     #[must_use]
-    pub fn stats(&self, now: Date) -> Stats {
+    pub fn stats(&mut self, now: Date) -> Stats {
         let mut depths: BTreeMap<Priority, Depth> = BTreeMap::new();
-        for (priority, list) in &self.ready {
+        for (priority, lane) in &mut self.ready {
             let depth = depth_of(&mut depths, *priority);
-            depth.waiting = list.len() as u64;
-            depth.due = due(list, now);
+            depth.waiting = lane.len() as u64;
+            depth.due = lane.count_due(now);
         }
         for id in self.blocked.values() {
             depth_of(&mut depths, self.slot(*id).meta.priority).blocked += 1;
@@ -160,13 +156,8 @@ impl<D: Handle> State<D> {
     /// The next process date that is not yet reached.
     #[must_use]
     pub fn next_after(&self, now: Date) -> Option<Date> {
-        self.ready
-            .values()
-            .filter_map(|list| {
-                let mut later = list.range((Bound::Excluded((now, u64::MAX)), Bound::Unbounded));
-                later.next().map(|((process, _), _)| *process)
-            })
-            .min()
+        let lanes = self.ready.values();
+        lanes.filter_map(|lane| lane.first_after(now)).min()
     }
 
     fn oldest_lease(&self) -> Option<Date> {
@@ -197,12 +188,4 @@ fn depth_of(depths: &mut BTreeMap<Priority, Depth>, priority: Priority) -> &mut 
         blocked: 0,
         processing: 0,
     })
-}
-
-/// How many of a list are due. Most lists are due whole or not at all, and then nothing is counted.
-fn due(list: &BTreeMap<(Date, u64), SlotId>, now: Date) -> u64 {
-    match list.last_key_value() {
-        Some(((last, _), _)) if *last <= now => list.len() as u64,
-        Some(_) | None => list.range(..=(now, u64::MAX)).count() as u64,
-    }
 }

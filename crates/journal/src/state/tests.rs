@@ -285,7 +285,7 @@ struct Picture {
     declarations: BTreeMap<u32, Declaration>,
 }
 
-fn picture(state: &State<Place>, now: Date) -> Picture {
+fn picture(state: &mut State<Place>, now: Date) -> Picture {
     Picture {
         entries: state.list(&Query::all()).entries,
         stats: state.stats(now),
@@ -323,13 +323,13 @@ proptest! {
                 records: life.log.records.len(),
                 handed_out: life.handed_out.len(),
                 now: life.now,
-                picture: picture(&life.state, life.now),
+                picture: picture(&mut life.state, life.now),
             });
         }
         for moment in &moments {
-            let again = life.restarted(moment.records, moment);
+            let mut again = life.restarted(moment.records, moment);
             again.data_is_accounted_for();
-            prop_assert_eq!(&picture(&again.state, moment.now), &moment.picture);
+            prop_assert_eq!(&picture(&mut again.state, moment.now), &moment.picture);
         }
         // The restored state also behaves the same.
         let last = moments.last().unwrap();
@@ -337,7 +337,7 @@ proptest! {
         for step in &more {
             prop_assert_eq!(life.live(step), again.live(step));
             again.data_is_accounted_for();
-            prop_assert_eq!(picture(&life.state, life.now), picture(&again.state, again.now));
+            prop_assert_eq!(picture(&mut life.state, life.now), picture(&mut again.state, again.now));
         }
     }
 

@@ -291,6 +291,25 @@ async fn a_new_period_takes_new_files_and_the_old_ones_only_drain() {
 }
 
 #[tokio::test]
+async fn a_claim_whose_caller_has_gone_is_given_back() {
+    let small = Small::new(plain()).await;
+    small.put("a").await;
+    let claim = Op::Claim {
+        worker: "gone".to_owned(),
+        count: 1,
+    };
+    // Asked, and not waited for.
+    let mut asking = small.engine.call(claim);
+    let asked = futures::poll!(&mut asking);
+    assert!(asked.is_pending());
+    drop(asking);
+    let claimed = small.journal.claim("there", 1).await.unwrap();
+    assert_eq!(claimed.entries.len(), 1, "no lease has to run out first");
+    let entry = &claimed.entries[0];
+    assert_eq!(entry.meta.strikes, 0, "without blame");
+}
+
+#[tokio::test]
 async fn what_stays_is_moved_so_that_files_are_freed() {
     let small = Small::new(plain()).await;
     let far = Date::from(small.clock.clock().now()).plus(Duration::from_secs(86_400));

@@ -61,6 +61,7 @@ async fn open_with(declaration: Declaration, simulated: SimulatedClock, timer: C
 crate::suites!(open, crate::model::Cases::FEW);
 crate::conformance::alarms!(open_timed);
 
+mod encryption;
 mod failing;
 mod keeping;
 mod sharing;

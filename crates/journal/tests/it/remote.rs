@@ -550,6 +550,26 @@ async fn the_socket_is_private_and_a_stale_one_is_replaced() {
 }
 
 #[tokio::test]
+async fn a_socket_that_somebody_removed_is_made_again() {
+    let owner = Owner::usual().await;
+    let before = owner.journal().await;
+    std::fs::remove_file(owner.socket()).unwrap();
+    soon(async {
+        while Remote::connect(&owner.socket(), Clock::real())
+            .await
+            .is_err()
+        {
+            Clock::real().sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await;
+    before.add_one(entry("a")).await.unwrap();
+    assert_eq!(owner.journal().await.stats().await.unwrap().waiting(), 1);
+    owner.served.stop().await;
+    assert!(!owner.socket().exists());
+}
+
+#[tokio::test]
 async fn stopping_the_tasks_removes_the_socket() {
     let owner = Owner::usual().await;
     let journal = owner.journal().await;

@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use cannery_runtime::RealDisk;
+use cannery_runtime::disk::write_durably;
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustix::process::geteuid;
 use tempfile::TempDir;
 
@@ -82,6 +85,37 @@ impl Place {
         backup.args(["-c", "fast", "--no-sync"]);
         backup.arg("-D").arg(self.data());
         self.make_files(backup).await
+    }
+
+    /// Gives the server a certificate, and lets in only who speaks TLS; gives the authority's certificate.
+    pub(super) fn certify(&self) -> Result<String> {
+        let failed = |error: rcgen::Error| Error::failed("make a certificate", &error);
+        let authority_key = KeyPair::generate().map_err(failed)?;
+        let mut authority = CertificateParams::new(Vec::new()).map_err(failed)?;
+        authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let pem = authority.self_signed(&authority_key).map_err(failed)?.pem();
+        let authority = Issuer::new(authority, authority_key);
+        let key = KeyPair::generate().map_err(failed)?;
+        let own = CertificateParams::new(vec!["127.0.0.1".to_owned()]).map_err(failed)?;
+        let own = own.signed_by(&key, &authority).map_err(failed)?;
+        self.write("server.crt", &own.pem())?;
+        self.write("server.key", &key.serialize_pem())?;
+        self.write("pg_hba.conf", "hostssl all all 127.0.0.1/32 trust\n")?;
+        Ok(pem)
+    }
+
+    /// Writes a file that only the server may read.
+    fn write(&self, name: &str, text: &str) -> Result<()> {
+        let path = self.data().join(name);
+        let write = || {
+            write_durably(&RealDisk, &path, text.as_bytes())?;
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
+            match self.user {
+                Some((uid, gid)) => chown(&path, Some(uid), Some(gid)),
+                None => Ok(()),
+            }
+        };
+        write().map_err(Error::io(format!("write `{}`", path.display())))
     }
 
     async fn make_files(&self, mut command: Command) -> Result<()> {

@@ -47,6 +47,14 @@ fn by_flags(args: &AddArgs) -> Result<Option<NewEntry>, Failure> {
         expiration_date: args.expiration_date,
         data: data.map_err(|error| Failure::from(error.while_doing("`--data`")))?,
     };
+    if entry.key.is_none() && entry.data.is_none() && entry != NewEntry::default() {
+        return Err(Failure::new(
+            ExitCode::Usage,
+            "invalid",
+            "flags make one entry, and this one has no `--key`",
+            "give `--key` too; for entries on standard input, say it in each line: `{\"key\": \"a\", \"priority\": 20}`",
+        ));
+    }
     Ok((entry != NewEntry::default()).then_some(entry))
 }
 

@@ -27,19 +27,16 @@ pub(super) async fn declare(
     journals: &Journals<'_>,
     context: &Context,
 ) -> Result<ExitCode, Failure> {
-    let settings = journals
-        .default_settings()
-        .with(raw(args))
-        .map_err(|reason| {
-            let message = format!("cannot declare journal `{}`: {reason}", args.journal.name);
-            Failure::new(
-                ExitCode::Usage,
-                "invalid",
-                message,
-                "correct the declaration; nothing was changed",
-            )
-        })?;
-    let (opened, version) = journals.declare(&args.journal.name, &settings).await?;
+    let name = &args.journal.name;
+    let wrong = |reason| {
+        let message = format!("cannot declare journal `{name}`: {reason}");
+        let next = "correct the declaration; nothing was changed";
+        Failure::new(ExitCode::Usage, "invalid", message, next)
+    };
+    // What is not said stays as it is.
+    let before = journals.settings(name).await?;
+    let settings = before.with(raw(args)).map_err(wrong)?;
+    let (opened, version) = journals.declare(name, &settings).await?;
     let declared = JournalSettings::of(settings.engine, &opened.journal.declaration());
     let name = opened.journal.name().to_owned();
     opened.close().await;

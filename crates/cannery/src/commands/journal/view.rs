@@ -6,6 +6,8 @@ use serde_json::value::RawValue;
 
 /// How much of the data of an entry a person sees in a listing.
 const PREVIEW_CHARS: usize = 60;
+/// How much of a key or a reason a person sees there.
+const NAME_CHARS: usize = 200;
 
 /// An entry for a program. Dates are milliseconds since 1970.
 #[derive(Debug, Serialize)]
@@ -90,6 +92,15 @@ pub(super) fn line(text: &str) -> String {
     text.chars().map(visible).collect()
 }
 
+/// The same, cut where it is too long to be recognised.
+fn short(text: &str) -> String {
+    let mut shown = line(&text.chars().take(NAME_CHARS).collect::<String>());
+    if text.chars().nth(NAME_CHARS).is_some() {
+        shown.push('…');
+    }
+    shown
+}
+
 /// An entry in a listing.
 pub(super) fn listed(entry: &Entry<Data>) -> String {
     let mut text = format!(
@@ -97,11 +108,11 @@ pub(super) fn listed(entry: &Entry<Data>) -> String {
         word(entry.status),
         entry.meta.priority.0,
         entry.meta.process,
-        line(entry.key.as_str())
+        short(entry.key.as_str())
     );
     match (&entry.lease, &entry.death) {
         (Some(lease), _) => text += &format!("  by {}", line(&lease.worker)),
-        (None, Some(death)) => text += &format!("  {}", line(&death.reason)),
+        (None, Some(death)) => text += &format!("  {}", short(&death.reason)),
         (None, None) => text += &preview(&entry.data),
     }
     text

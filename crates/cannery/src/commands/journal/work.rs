@@ -22,7 +22,7 @@ use crate::config::Config;
 use crate::failure::{ExitCode, Failure};
 use crate::journals::Journals;
 use crate::output::Output;
-use child::{Ending, Program};
+use child::{Ending, Groups, Program};
 
 /// How often `--once` looks whether something is left to do.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -40,7 +40,9 @@ pub(super) async fn work(
 ) -> Result<ExitCode, Failure> {
     let program = find_program(&args.exec, context)?;
     let asked = CancellationToken::new();
-    let _signals = signals::follow(asked.clone())?;
+    let groups = Groups::default();
+    let all = groups.clone();
+    let _signals = signals::follow_with(asked.clone(), move || all.kill())?;
     let tasks = Tasks::new(context.clock.clone(), CancellationToken::new());
     let opened = journals.open_to_stay(&args.journal.name, &tasks).await?;
     opened.serve(&tasks).await;
@@ -51,6 +53,7 @@ pub(super) async fn work(
             journal: opened.journal.name().to_owned(),
             output: context.output,
             clock: context.clock.clone(),
+            groups,
         },
         release_in: args.release_in.0,
         asked,

@@ -74,6 +74,23 @@ fn is_alive(pid: &str) -> bool {
     })
 }
 
+/// Who asks twice does not wait for the program, which ends with the worker.
+#[test]
+fn a_second_request_to_stop_ends_the_program_too() {
+    let place = place("trap '' TERM\necho $$ > pid\nwhile :; do sleep 0.1; done");
+    add(&place, "a");
+    let worker = Going::start(&place, &["work", "default", "--exec", "./handle.sh"]);
+    let pid = wait_for(&place, "pid");
+    worker.signal(Signal::INT);
+    for _ in 0..20 {
+        pause();
+    }
+    assert!(is_alive(&pid), "it is asked first");
+    worker.signal(Signal::INT);
+    assert_eq!(worker.end(), 130);
+    wait_for_end(&pid);
+}
+
 fn wait_for_end(pid: &str) {
     for _ in 0..600 {
         if !is_alive(pid) {

@@ -1,9 +1,10 @@
 //! One run of the program for one entry.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use cannery_journal::{Data, Entry, Op};
@@ -36,6 +37,31 @@ pub(super) struct Program {
     pub(super) journal: String,
     pub(super) output: Output,
     pub(super) clock: Clock,
+    pub(super) groups: Groups,
+}
+
+/// The groups of processes that run now; clones are the same.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Groups(Arc<Mutex<BTreeSet<i32>>>);
+
+impl Groups {
+    fn lock(&self) -> MutexGuard<'_, BTreeSet<i32>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends them all at once.
+    pub(super) fn kill(&self) {
+        for pid in self.lock().iter().copied().filter_map(Pid::from_raw) {
+            kill_process_group(pid, Signal::KILL).ok();
+        }
+    }
+
+    fn enter(&self, pid: Option<Pid>) -> Group {
+        if let Some(pid) = pid {
+            self.lock().insert(pid.as_raw_nonzero().get());
+        }
+        Group(pid, self.clone())
+    }
 }
 
 /// How a run ended.
@@ -52,9 +78,16 @@ pub(super) enum Ending {
 }
 
 /// Kills what is left of the group when the run is given up.
-struct Group(Option<Pid>);
+struct Group(Option<Pid>, Groups);
 
 impl Group {
+    /// It ended: its number may soon be another's.
+    fn over(&mut self) {
+        if let Some(pid) = self.0.take() {
+            self.1.lock().remove(&pid.as_raw_nonzero().get());
+        }
+    }
+
     fn signal(&self, signal: Signal) {
         if let Some(pid) = self.0 {
             // It may have ended by itself.
@@ -66,6 +99,7 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         self.signal(Signal::KILL);
+        self.over();
     }
 }
 
@@ -86,7 +120,7 @@ impl Program {
         let pid = child
             .id()
             .and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
-        let mut group = Group(pid);
+        let mut group = self.groups.enter(pid);
         let _input = feed(&mut child, entry);
         let last_error = Arc::new(Mutex::new(String::new()));
         let out = child
@@ -102,7 +136,7 @@ impl Program {
             () = reasons[0].cancelled() => return self.stop(child, &mut group).await,
             () = reasons[1].cancelled() => return self.stop(child, &mut group).await,
         };
-        group.0 = None;
+        group.over();
         let outputs = async {
             for task in [out, errors].into_iter().flatten() {
                 task.await.ok();
@@ -181,7 +215,7 @@ impl Program {
         }
         // Also what it started and did not wait for.
         group.signal(Signal::KILL);
-        group.0 = None;
+        group.over();
         Ending::Stopped
     }
 }

@@ -1,0 +1,101 @@
+//! Whether the journals can be used, and whether a person should look at one.
+
+use std::time::Duration;
+
+use cannery_journal::Health;
+
+use super::{Finding, Verdict};
+use crate::commands::Context;
+use crate::config::Config;
+use crate::config::journal::{DEFAULT_JOURNAL, EngineAddress};
+use crate::failure::Failure;
+use crate::journals::{Journals, Opened, folders};
+
+/// A person waits for the answer.
+const LIMIT: Duration = Duration::from_secs(15);
+
+pub(super) async fn findings(config: &Config, context: &Context) -> Vec<Finding> {
+    let journals = Journals::new(config, &context.clock, &context.rng);
+    let mut findings = Vec::new();
+    for (name, is_there) in names(config) {
+        let check = format!("journal {name}");
+        if !is_there {
+            let text = "does not exist yet; the first add or `cannery up` makes it";
+            findings.push(Finding::ok(&check, text));
+            continue;
+        }
+        let looked = async {
+            let opened = journals.open(&name).await?;
+            let finding = look_at(&opened, &check).await;
+            opened.close().await;
+            finding
+        };
+        findings.push(match context.clock.timeout(LIMIT, looked).await {
+            Ok(Ok(finding)) => finding,
+            Ok(Err(failure)) => Finding::new(&check, Verdict::Fail, failure.message, failure.next),
+            Err(late) => Finding::new(
+                &check,
+                Verdict::Fail,
+                format!("no answer: {late}"),
+                "check the `engine` of the journal",
+            ),
+        });
+    }
+    journals.close().await;
+    findings
+}
+
+/// The journals, and whether there is one to look at: looking must not make it.
+fn names(config: &Config) -> Vec<(String, bool)> {
+    let there = folders(config);
+    let is_local = |engine: &EngineAddress| *engine == EngineAddress::Embedded;
+    let mut names: Vec<(String, bool)> = config
+        .journals
+        .iter()
+        .map(|(name, settings)| {
+            let exists = !is_local(&settings.engine) || there.contains(name);
+            (name.clone(), exists)
+        })
+        .collect();
+    if is_local(&config.journals[DEFAULT_JOURNAL].engine) {
+        let declared = there
+            .into_iter()
+            .filter(|name| !config.journals.contains_key(name));
+        names.extend(declared.map(|name| (name, true)));
+    }
+    names.sort();
+    names
+}
+
+async fn look_at(opened: &Opened, check: &str) -> Result<Finding, Failure> {
+    let name = opened.journal.name();
+    let stats = opened.journal.stats().await?;
+    let text = format!(
+        "{}: {} waiting, {} processing, {} dead",
+        opened.engine,
+        stats.waiting(),
+        stats.processing(),
+        stats.dead
+    );
+    Ok(match opened.journal.health() {
+        Health::Bad(reason) => Finding::new(
+            check,
+            Verdict::Fail,
+            format!("{text}; {reason}"),
+            "see the log of the process that owns it",
+        ),
+        Health::Warn(reason) => Finding::new(
+            check,
+            Verdict::Warn,
+            format!("{text}; {reason}"),
+            "look at the log and the folder `damaged` of the journal",
+        ),
+        Health::Good if stats.dead > 0 => Finding::new(
+            check,
+            Verdict::Warn,
+            text,
+            format!("see `cannery journal dead ls {name}`"),
+        ),
+        Health::Good => Finding::ok(check, text),
+    })
+}
