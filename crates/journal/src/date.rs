@@ -14,8 +14,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub struct Date(i64);
 
 impl Date {
-    /// `9999-12-30T22:00:00.999Z`: the largest date that an entry may carry, and that can be shown in every time zone.
-    pub const LAST: Self = Self(253_402_207_200_999);
+    /// `9999-12-30T22:00:00.000Z`: the largest date that an entry may carry, and that can be shown in every time zone.
+    pub const LAST: Self = Self(253_402_207_200_000);
 
     /// A moment from milliseconds since 1970.
     #[must_use]
@@ -134,6 +134,6 @@ mod tests {
         assert_eq!(date.to_string(), "1970-01-01T00:00:01.500Z");
         assert_eq!(serde_json::to_string(&date).unwrap(), "1500");
         assert_eq!(serde_json::to_string(&Expiration::NEVER).unwrap(), "null");
-        assert_eq!(Date::LAST.to_string(), "9999-12-30T22:00:00.999Z");
+        assert_eq!(Date::LAST.to_string(), "9999-12-30T22:00:00.000Z");
     }
 }

@@ -5,6 +5,7 @@
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use jiff::Timestamp;
@@ -75,6 +76,24 @@ pub trait Disk: fmt::Debug + Send + Sync + 'static {
     /// As the operating system says; never a part of the list.
     fn read_dir(&self, path: &Path) -> io::Result<Vec<DirEntry>>;
 
+    /// Calls `visit` with the names in a folder, one by one and in no order, until it says so: a folder of millions of
+    /// files takes no memory.
+    ///
+    /// # Errors
+    /// As the operating system says; what was visited until then is a part of the list.
+    fn visit_dir(
+        &self,
+        path: &Path,
+        visit: &mut dyn FnMut(DirEntry) -> ControlFlow<()>,
+    ) -> io::Result<()>;
+
+    /// Opens a file for reading that lies below a folder of somebody else: no component of `below` is followed if it is
+    /// a link, and it cannot lead out of `root`. What is no regular file is opened without waiting for it.
+    ///
+    /// # Errors
+    /// As the operating system says; a link is an error.
+    fn open_beneath(&self, root: &Path, below: &Path) -> io::Result<Box<dyn DiskFile>>;
+
     /// What is at a path, not following a link.
     ///
     /// # Errors
@@ -90,6 +109,18 @@ pub trait Disk: fmt::Debug + Send + Sync + 'static {
 
 /// An open file.
 pub trait DiskFile: fmt::Debug + Send + Sync {
+    /// What is known of it.
+    ///
+    /// # Errors
+    /// As the operating system says.
+    fn metadata(&self) -> io::Result<Metadata>;
+
+    /// Whether somebody has it open for writing, as far as the system tells: nothing when it does not.
+    ///
+    /// # Errors
+    /// As the operating system says.
+    fn has_writer(&self) -> io::Result<Option<bool>>;
+
     /// Its length in bytes.
     ///
     /// # Errors
@@ -204,6 +235,21 @@ pub struct Metadata {
     pub len: u64,
     /// When its content last changed.
     pub modified: Timestamp,
+    /// Which file it is, whatever its name.
+    pub id: FileId,
+    /// How many names it has.
+    pub links: u64,
+    /// Whose it is.
+    pub owner: u32,
+}
+
+/// A file of this machine, as long as it exists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FileId {
+    /// The file system.
+    pub device: u64,
+    /// Its number there.
+    pub inode: u64,
 }
 
 /// Reads a whole file of at most `bytes_max`.

@@ -9,6 +9,7 @@ pub mod folder_lock;
 pub mod rng;
 pub mod secret;
 pub mod shutdown;
+mod sys;
 pub mod tasks;
 pub mod workspace;
 

@@ -9,6 +9,7 @@
 
 use std::fmt;
 use std::io;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -243,6 +244,23 @@ impl Disk for SimDisk {
 
     fn read_dir(&self, path: &Path) -> io::Result<Vec<DirEntry>> {
         self.look(|state| state.tree.list(path))
+    }
+
+    fn visit_dir(
+        &self,
+        path: &Path,
+        visit: &mut dyn FnMut(DirEntry) -> ControlFlow<()>,
+    ) -> io::Result<()> {
+        for entry in self.read_dir(path)? {
+            if visit(entry).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn open_beneath(&self, root: &Path, below: &Path) -> io::Result<Box<dyn DiskFile>> {
+        self.open(&root.join(below), Open::Read)
     }
 
     fn metadata(&self, path: &Path) -> io::Result<Metadata> {

@@ -63,7 +63,7 @@ fn what_is_not_declared_is_refused() {
         ),
         (
             r#"{"path":"/a","path":"/b"}"#,
-            "the data is not what was expected: the field `path` is there twice at line 1 column 24",
+            "the data is not what was expected: the field `path` is there twice at line 1 column 25",
         ),
         (r#"{"path":""}"#, "the key is empty"),
     ];

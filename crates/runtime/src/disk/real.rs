@@ -3,16 +3,20 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::ops::ControlFlow;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
 use jiff::Timestamp;
 use rustix::fs::{CWD, FlockOperation, OFlags, RenameFlags, flock, renameat_with};
 
+mod beneath;
+mod lease;
+
 #[cfg(test)]
 mod tests;
 
-use super::{DirEntry, Disk, DiskDir, DiskFile, DiskLock, Kind, Metadata, Open, Wait};
+use super::{DirEntry, Disk, DiskDir, DiskFile, DiskLock, FileId, Kind, Metadata, Open, Wait};
 
 /// The file system of the machine.
 #[derive(Clone, Copy, Debug, Default)]
@@ -84,13 +88,30 @@ impl Disk for RealDisk {
             .collect()
     }
 
+    fn visit_dir(
+        &self,
+        path: &Path,
+        visit: &mut dyn FnMut(DirEntry) -> ControlFlow<()>,
+    ) -> io::Result<()> {
+        for entry in fs::read_dir(path)? {
+            let entry = entry?;
+            let entry = DirEntry {
+                name: entry.file_name(),
+                kind: kind_of(entry.file_type()?),
+            };
+            if visit(entry).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn open_beneath(&self, root: &Path, below: &Path) -> io::Result<Box<dyn DiskFile>> {
+        Ok(Box::new(RealFile(beneath::open(root, below)?)))
+    }
+
     fn metadata(&self, path: &Path) -> io::Result<Metadata> {
-        let found = fs::symlink_metadata(path)?;
-        Ok(Metadata {
-            kind: kind_of(found.file_type()),
-            len: found.len(),
-            modified: Timestamp::try_from(found.modified()?).map_err(io::Error::other)?,
-        })
+        metadata_of(&fs::symlink_metadata(path)?)
     }
 
     fn lock(&self, path: &Path, wait: Wait) -> io::Result<Box<dyn DiskLock>> {
@@ -118,6 +139,20 @@ impl Disk for RealDisk {
     }
 }
 
+fn metadata_of(found: &fs::Metadata) -> io::Result<Metadata> {
+    Ok(Metadata {
+        kind: kind_of(found.file_type()),
+        len: found.len(),
+        modified: Timestamp::try_from(found.modified()?).map_err(io::Error::other)?,
+        id: FileId {
+            device: found.dev(),
+            inode: found.ino(),
+        },
+        links: found.nlink(),
+        owner: found.uid(),
+    })
+}
+
 fn kind_of(found: fs::FileType) -> Kind {
     if found.is_file() {
         Kind::File
@@ -132,6 +167,14 @@ fn kind_of(found: fs::FileType) -> Kind {
 struct RealFile(File);
 
 impl DiskFile for RealFile {
+    fn metadata(&self) -> io::Result<Metadata> {
+        metadata_of(&self.0.metadata()?)
+    }
+
+    fn has_writer(&self) -> io::Result<Option<bool>> {
+        lease::has_writer(&self.0)
+    }
+
     fn len(&self) -> io::Result<u64> {
         Ok(self.0.metadata()?.len())
     }

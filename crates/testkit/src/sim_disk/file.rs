@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 
-use cannery_runtime::disk::{DiskFile, DiskLock, Wait};
+use cannery_runtime::disk::{DiskFile, DiskLock, Metadata, Wait};
 use rustix::io::Errno;
 
 use super::SimDisk;
@@ -50,6 +50,16 @@ impl fmt::Debug for SimFile {
 }
 
 impl DiskFile for SimFile {
+    fn metadata(&self) -> io::Result<Metadata> {
+        self.disk
+            .look(|state| state.tree.metadata_of(self.handle.node))
+    }
+
+    /// Nobody writes to a file of this disk while a test looks at it.
+    fn has_writer(&self) -> io::Result<Option<bool>> {
+        self.disk.look(|_| Ok(Some(false)))
+    }
+
     fn len(&self) -> io::Result<u64> {
         self.disk.look(|state| Ok(state.tree.len(self.handle.node)))
     }

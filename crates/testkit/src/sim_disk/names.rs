@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use cannery_runtime::disk::{DirEntry, Kind, Metadata};
+use cannery_runtime::disk::{DirEntry, FileId, Kind, Metadata};
 use rustix::io::Errno;
 
 use super::inode::{Body, File, Folder, NodeId};
@@ -116,7 +116,10 @@ impl Tree {
     }
 
     pub(super) fn metadata(&self, path: &Path) -> io::Result<Metadata> {
-        let id = self.find(path)?;
+        self.metadata_of(self.find(path)?)
+    }
+
+    pub(super) fn metadata_of(&self, id: NodeId) -> io::Result<Metadata> {
         let since_base = Duration::from_secs(self.node(id).modified);
         let modified = SystemTime::UNIX_EPOCH + MODIFIED_BASE + since_base;
         let modified = modified
@@ -126,6 +129,12 @@ impl Tree {
             kind: self.kind(id),
             len: self.len(id),
             modified,
+            id: FileId {
+                device: 1,
+                inode: id,
+            },
+            links: 1,
+            owner: 0,
         })
     }
 
