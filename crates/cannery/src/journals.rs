@@ -71,20 +71,30 @@ impl<'a> Journals<'a> {
         &self.config.journals[DEFAULT_JOURNAL]
     }
 
+    /// Opens a journal as it is, for a moment; none where there is none yet.
+    pub(crate) async fn look(&self, name: &str) -> Result<Option<Opened>, Failure> {
+        let settings = self.config.journals.get(name);
+        let engine = &settings.unwrap_or(self.default_settings()).engine;
+        match self.open_on(engine, name, None, None).await {
+            Ok(opened) => Ok(Some(opened)),
+            Err(error) if error.kind == ErrorKind::Unknown => Ok(None),
+            Err(error) => Err(self.failure(name, error)),
+        }
+    }
+
     /// The settings of a journal that was declared; those of `default` where there is none yet.
     pub(crate) async fn settings(&self, name: &str) -> Result<JournalSettings, Failure> {
         let default = self.default_settings();
         if check_name(name).is_err() || self.config.journals.contains_key(name) {
             return Ok(default.clone());
         }
-        match self.open_on(&default.engine, name, None, None).await {
-            Ok(opened) => {
+        match self.look(name).await? {
+            Some(opened) => {
                 let declaration = opened.journal.declaration();
                 opened.close().await;
                 Ok(JournalSettings::of(default.engine.clone(), &declaration))
             }
-            Err(error) if error.kind == ErrorKind::Unknown => Ok(default.clone()),
-            Err(error) => Err(self.failure(name, error)),
+            None => Ok(default.clone()),
         }
     }
 

@@ -158,7 +158,6 @@ impl Embedded {
 
 /// A journal whose files are open and whose thread does not run yet.
 struct Opened {
-    lock: FolderLock,
     committer: Committer,
     report: Report,
 }
@@ -216,24 +215,17 @@ impl Opened {
             clock: place.clock.clone(),
             last_call: place.clock.elapsed(),
             place,
+            lock,
             shared,
             rewrite_through,
             moving: (0, Vec::new()),
             stuck: false,
         };
-        Ok(Self {
-            lock,
-            committer,
-            report,
-        })
+        Ok(Self { committer, report })
     }
 
     fn start(self) -> Result<Embedded, Error> {
-        let Self {
-            lock,
-            committer,
-            report,
-        } = self;
+        let Self { committer, report } = self;
         let (sender, receiver) = mpsc::channel(QUEUE);
         let shared = committer.shared.clone();
         let clock = committer.clock.clone();
@@ -243,7 +235,7 @@ impl Opened {
             .spawn(move || {
                 let last = LastWords(committer.shared.clone());
                 committer.run(receiver);
-                drop((last, lock));
+                drop(last);
             })
             .failed_to("start a thread")?;
         let timer = match pace {

@@ -88,7 +88,9 @@ impl Error {
                 "drop the work: the entry was handed out again, ended or cancelled; a longer `lease` or more heartbeats keep it"
             }
             ErrorKind::Locked => "go through the process that owns the journal, or stop it",
-            ErrorKind::Unavailable => "try again; adds that are repeated merge",
+            ErrorKind::Unavailable => {
+                "try again; adds that are repeated merge, unless the journal has `merge: off`"
+            }
             ErrorKind::Denied => {
                 "check user, password, database and rights: those of the journal's `engine` address, or of its folder"
             }

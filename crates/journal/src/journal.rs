@@ -15,6 +15,9 @@ use crate::op::{Added, Beat, Cancelled, Claimed, Fate, Op, Reply, Retry, Stats};
 use crate::token::Token;
 use crate::wake::Wakes;
 
+/// How far a clock that is set or estimated may step back without being noticed.
+const CLOCK_SLACK_MS: i64 = 5_000;
+
 /// A handle to a journal; clones are the same journal.
 #[derive(Clone, Debug)]
 pub struct Journal {
@@ -47,13 +50,24 @@ impl Journal {
         &self.engine
     }
 
-    /// The date of an add that does not say when it was made: the engine's, and never before the one given last, because
-    /// an add that seems older than another of its key loses its data.
+    /// The date of an add that does not say when it was made: the engine's, and not a little before the one given last,
+    /// because an add that seems older than another of its key loses its data. A clock that was wrong by more is put
+    /// right at once.
     #[must_use]
     pub fn now(&self) -> Date {
         let now = self.engine.now().as_millis();
-        let last = self.last.fetch_max(now, Ordering::Relaxed);
-        Date::from_millis(last.max(now))
+        let next = |last: i64| {
+            if (1..=CLOCK_SLACK_MS).contains(&last.saturating_sub(now)) {
+                last
+            } else {
+                now
+            }
+        };
+        let order = Ordering::Relaxed;
+        let update = self
+            .last
+            .fetch_update(order, order, |last| Some(next(last)));
+        Date::from_millis(next(update.unwrap_or(now)))
     }
 
     /// Adds entries: all of them, or none when one is wrong.

@@ -283,9 +283,16 @@ impl Shared {
         }
     }
 
-    /// The server said what time it is.
+    /// The server said what time it is, just now.
     fn saw(&self, now: i64) {
         *lock(&self.server_time) = Some((now, self.timer.elapsed()));
+    }
+
+    /// The server said what time it was at the beginning of something, which may have taken long.
+    fn saw_before(&self, then: i64) {
+        if then > self.estimate() {
+            self.saw(then);
+        }
     }
 
     fn nonce(&self) -> i64 {

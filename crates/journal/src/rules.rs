@@ -23,6 +23,15 @@ pub fn clamp(insertion: Date, now: Date) -> (Date, bool) {
     (insertion.min(latest), insertion > latest)
 }
 
+/// The process date of an add whose insertion date was clamped to this: what is to be done at once stays so.
+fn process(add: &Add, insertion: Date) -> Date {
+    if add.process == add.insertion {
+        insertion
+    } else {
+        add.process
+    }
+}
+
 /// A new entry. Its insertion date is clamped before.
 #[must_use]
 pub fn insert(add: &Add, insertion: Date, now: Date, version: u32) -> Meta {
@@ -31,7 +40,7 @@ pub fn insert(add: &Add, insertion: Date, now: Date, version: u32) -> Meta {
         newest: insertion,
         arrived: now,
         expiration: add.expiration,
-        process: add.process,
+        process: process(add, insertion),
         priority: add.priority,
         timeouts: 0,
         strikes: 0,
@@ -60,7 +69,7 @@ pub fn merge(
     let merged = Meta {
         expiration: waiting.expiration.max(add.expiration),
         priority: waiting.priority.min(add.priority),
-        process: later(waiting, add.process, declared),
+        process: later(waiting, process(add, insertion), declared),
         ..*waiting
     };
     if insertion < waiting.newest {

@@ -19,7 +19,8 @@ const HOLDER_BYTES_MAX: u64 = 4096;
 /// in its folder, and leaves both files there.
 #[derive(Debug)]
 pub struct FolderLock {
-    _lock: Box<dyn DiskLock>,
+    lock: Box<dyn DiskLock>,
+    path: PathBuf,
 }
 
 /// The process that holds a folder.
@@ -85,7 +86,9 @@ impl FolderLock {
             source,
         };
         create_dir_all(disk, folder).map_err(failed)?;
-        let lock = match disk.lock(&folder.join(LOCK_FILE), Wait::No) {
+        let path = folder.join(LOCK_FILE);
+        make_private(disk, &path).map_err(failed)?;
+        let lock = match disk.lock(&path, Wait::No) {
             Ok(lock) => lock,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 return Err(FolderLockError::Held {
@@ -102,7 +105,24 @@ impl FolderLock {
         };
         let text = serde_json::to_vec(&holder).expect("a holder is plain data");
         write_private(disk, &folder.join(HOLDER_FILE), &text).map_err(failed)?;
-        Ok(Self { _lock: lock })
+        Ok(Self { lock, path })
+    }
+
+    /// Whether the folder is still the one that was locked: somebody may have removed or replaced it with everything in
+    /// it, and then another process may own what lies there now.
+    #[must_use]
+    pub fn still_holds(&self, disk: &dyn Disk) -> bool {
+        let held = self.lock.file().metadata().map(|held| held.id);
+        let there = disk.metadata(&self.path).map(|found| found.id);
+        matches!((held, there), (Ok(held), Ok(there)) if held == there)
+    }
+}
+
+/// Who may read the file may lock it, and keep everybody else out.
+fn make_private(disk: &dyn Disk, path: &Path) -> io::Result<()> {
+    match disk.open(path, Open::CreatePrivate) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        Ok(_) | Err(_) => Ok(()),
     }
 }
 

@@ -1,10 +1,16 @@
 //! Requests to stop a command that would go on by itself.
 
+use std::time::Duration;
+
+use cannery_runtime::Clock;
 use cannery_runtime::shutdown::StopRequests;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::failure::{ExitCode, Failure};
+
+/// Requests so close to each other are one.
+const SAME_REQUEST: Duration = Duration::from_millis(500);
 
 /// The first request cancels `stop`; the second ends the process at once, for the person who does not want to wait.
 pub(super) fn follow(stop: CancellationToken) -> Result<AbortOnDropHandle<()>, Failure> {
@@ -28,7 +34,12 @@ pub(super) fn follow_with(
         let signal = requests.next().await;
         tracing::info!(signal, "stopping; once more to stop at once");
         stop.cancel();
-        requests.next().await;
+        let clock = Clock::real();
+        let first = clock.elapsed();
+        // Some programs send one request twice, to the process and to its group.
+        while clock.since(first) < SAME_REQUEST {
+            requests.next().await;
+        }
         at_last();
         #[allow(clippy::exit, reason = "the person asked twice")]
         std::process::exit(130);

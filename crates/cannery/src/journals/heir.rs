@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use cannery_journal::embedded::{Embedded, Place};
@@ -12,6 +13,7 @@ use cannery_journal::{
     Alarm, Data, Date, Declaration, Engine, Error, ErrorKind, Health, Op, Reply, Usage, Wakes,
 };
 use cannery_runtime::Tasks;
+use tokio::sync::oneshot;
 
 use super::{LOCK_LIMIT, LOCK_PAUSE};
 
@@ -37,7 +39,14 @@ pub(super) struct Heir {
     face: OnceLock<Weak<dyn Engine>>,
     seat: Mutex<Seat>,
     /// Held by whoever looks for the owner, or is about to be it.
-    succession: tokio::sync::Mutex<Option<Served>>,
+    succession: tokio::sync::Mutex<Succession>,
+    me: Weak<Self>,
+}
+
+#[derive(Debug, Default)]
+struct Succession {
+    served: Option<Served>,
+    closed: bool,
 }
 
 /// Where requests go.
@@ -60,14 +69,15 @@ impl Heir {
     /// A guest of `owner`, measured if anybody measures.
     pub(super) fn of(claim: Claim, owner: Arc<Remote>) -> Arc<dyn Engine> {
         let wakes = owner.wakes();
-        let heir = Arc::new(Self {
+        let heir = Arc::new_cyclic(|me| Self {
             claim,
             alarm: Alarm::new(),
             face: OnceLock::new(),
             seat: Mutex::new(Seat::Guest(owner)),
             succession: tokio::sync::Mutex::default(),
+            me: Weak::clone(me),
         });
-        heir.pass_on(wakes);
+        heir.pass_on(wakes, Afterwards::AnotherOwner);
         let face: Arc<dyn Engine> = match &heir.claim.metrics {
             Some(metrics) => metrics.measure(&heir.claim.name, Arc::<Self>::clone(&heir)),
             None => Arc::<Self>::clone(&heir),
@@ -95,12 +105,29 @@ impl Heir {
         Ok(seat)
     }
 
-    /// The owner is gone, or goes: waits for its successor, which may be this process.
-    async fn succeed(&self, mut gone: Error) -> Result<Seat, Error> {
-        let mut served = self.succession.lock().await;
+    /// The owner is gone, or goes: waits for its successor, which may be this process. Who does not wait any more does not
+    /// break it off: half of it would be an owner that lets nobody in.
+    async fn succeed(&self, gone: Error) -> Result<Seat, Error> {
+        let Some(me) = self.me.upgrade() else {
+            return Err(gone);
+        };
+        let lost = gone.clone();
+        let begun = self.claim.place.clock.elapsed();
+        let (answer, answered) = oneshot::channel();
+        self.claim.tasks.spawn("journal succession", async move {
+            // Who does not wait any more needs no answer.
+            drop(answer.send(me.succeed_since(begun, gone).await));
+        });
+        answered.await.unwrap_or(Err(lost))
+    }
+
+    async fn succeed_since(&self, begun: Duration, mut gone: Error) -> Result<Seat, Error> {
+        let mut succession = self.succession.lock().await;
         let clock = &self.claim.place.clock;
-        let begun = clock.elapsed();
         loop {
+            if succession.closed {
+                return Err(Error::new(ErrorKind::Closed, "the journal is closed"));
+            }
             let seat = self.seat().clone();
             let owner = match &seat {
                 // Somebody else was faster, in this process or in another.
@@ -113,7 +140,7 @@ impl Heir {
             };
             match Embedded::open(self.claim.place.clone(), None).await {
                 Ok(engine) => {
-                    *served = self.take_over(Arc::clone(&engine)).await;
+                    succession.served = self.take_over(Arc::clone(&engine)).await;
                     owner.close().await;
                     return Ok(Seat::Owner(engine));
                 }
@@ -140,7 +167,7 @@ impl Heir {
             journal = name,
             "the owner has ended; this process owns the journal now"
         );
-        self.pass_on(engine.wakes());
+        self.pass_on(engine.wakes(), Afterwards::Nothing);
         *self.seat() = Seat::Owner(engine);
         // Nobody knows what was missed.
         self.alarm.ring();
@@ -148,22 +175,30 @@ impl Heir {
         super::let_in(socket, face, tasks).await
     }
 
-    /// Who listens here hears all owners, one after the other.
-    fn pass_on(&self, mut wakes: Wakes) {
+    /// Who listens here hears all owners, one after the other. After this process there is none.
+    fn pass_on(&self, mut wakes: Wakes, afterwards: Afterwards) {
         let alarm = self.alarm.clone();
         let stop = self.claim.tasks.stopping();
         self.claim.tasks.spawn("journal wake-ups", async move {
             loop {
                 tokio::select! {
                     () = stop.cancelled() => return,
-                    more = wakes.next() => match more {
-                        true => alarm.ring(),
-                        false => return,
+                    more = wakes.next() => match (more, afterwards) {
+                        (true, _) => alarm.ring(),
+                        (false, Afterwards::AnotherOwner) => return,
+                        (false, Afterwards::Nothing) => return alarm.close(),
                     },
                 }
             }
         });
     }
+}
+
+/// What comes when an engine rings no more.
+#[derive(Clone, Copy)]
+enum Afterwards {
+    AnotherOwner,
+    Nothing,
 }
 
 #[deny(clippy::missing_trait_methods)]
@@ -194,8 +229,9 @@ impl Engine for Heir {
     }
 
     async fn close(&self) {
-        let served = self.succession.lock().await.take();
-        if let Some(served) = served {
+        let mut succession = self.succession.lock().await;
+        succession.closed = true;
+        if let Some(served) = succession.served.take() {
             served.stop().await;
         }
         let seat = self.seat().clone();

@@ -97,6 +97,11 @@ pub(super) fn check(
     key: &[String],
     data: &Data,
 ) -> Result<Map<String, Value>, Error> {
+    if !data.as_bytes().trim_ascii_start().starts_with(b"{") {
+        return Err(Error::invalid(
+            "the data is not an object with the declared fields",
+        ));
+    }
     let values = data.to::<Fields>()?.0;
     for (name, value) in &values {
         let Some(declared) = fields.get(name) else {

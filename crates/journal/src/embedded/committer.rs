@@ -7,6 +7,7 @@ use std::io;
 use std::time::Duration;
 
 use cannery_runtime::Clock;
+use cannery_runtime::folder_lock::FolderLock;
 use tokio::sync::{mpsc, oneshot};
 
 use super::about::About;
@@ -54,6 +55,7 @@ pub(super) struct Committer {
     pub(super) incarnation: u64,
     pub(super) clock: Clock,
     pub(super) place: Place,
+    pub(super) lock: FolderLock,
     pub(super) shared: Shared,
     pub(super) rewrite_through: Option<u32>,
     /// The segment that compaction empties, and what is left to move of it.
@@ -103,6 +105,7 @@ impl Committer {
             };
             let calls = gather(first, jobs);
             answered = !calls.is_empty();
+            self.check_folder()?;
             self.rest()?;
             let (now, unable) = self.sweep()?;
             match unable {
@@ -115,6 +118,18 @@ impl Committer {
                 return self.end();
             }
         }
+    }
+
+    /// What is written to a folder that was replaced is lost, and may lie where another process writes.
+    fn check_folder(&self) -> Result<(), Error> {
+        if self.lock.still_holds(&*self.place.disk) {
+            return Ok(());
+        }
+        let folder = self.place.dir.display();
+        Err(Error::new(
+            ErrorKind::Closed,
+            format!("the folder `{folder}` was removed or replaced"),
+        ))
     }
 
     /// Does all calls that wait in one commit, or in a few where they are large.
@@ -208,7 +223,7 @@ impl Committer {
     }
 
     fn write(&mut self, now: Date) -> Result<(), Error> {
-        let stirred = self.log.is_stirred();
+        let stirred = self.log.take_stirred();
         self.log.commit().failed_to("write to the log")?;
         if stirred && self.state.next_due().is_some_and(|due| due <= now) {
             self.shared.alarm.ring();

@@ -203,9 +203,9 @@ impl Log {
         self.batch.len() > BATCH_HEADER_BYTES
     }
 
-    /// Whether the batch may have made something due.
-    pub(super) fn is_stirred(&self) -> bool {
-        self.stirred
+    /// Whether the batch may have made something due; says so once.
+    pub(super) fn take_stirred(&mut self) -> bool {
+        std::mem::take(&mut self.stirred)
     }
 
     /// Makes the batch durable.

@@ -176,11 +176,8 @@ impl Reader<'_> {
         self.incarnation = about.incarnation;
         self.adds = about.counts.adds;
         self.front = self.front.max(about.front);
-        let first = about.declarations.values().next().cloned();
-        let mut replay = Replay::new(first.unwrap_or_default());
-        for (version, declaration) in about.declarations {
-            replay.declare(version, declaration);
-        }
+        let mut replay =
+            Replay::with(about.declarations).unwrap_or_else(|| Replay::new(Declaration::default()));
         replay.checkpoint(about.counts, about.next_seq);
         self.replay = Some(replay);
     }

@@ -93,7 +93,9 @@ impl PgJournal {
         };
         let written = session.commit(&plan.steps(view, adds)).await?;
         drop(session);
+        // Also of what was only looked at: a claim beside this skipped what was locked here.
         let mut lowered: Vec<Place> = plan.updated().map(Slot::place).collect();
+        lowered.extend(plan.untouched());
         if plan.fresh().next().is_some() {
             let inserted = written.get(usize::from(!plan.expired.is_empty()));
             lowered.extend(places(inserted.map_or(&[][..], Vec::as_slice), 0)?);
@@ -134,6 +136,14 @@ struct Slot<'a> {
     meta: Meta,
     /// Whose data it has, of the adds.
     data: Option<usize>,
+}
+
+impl Plan<'_> {
+    /// Where entries lie that were locked and stay as they are.
+    fn untouched(&self) -> impl Iterator<Item = Place> + '_ {
+        let stay = |slot: &&Slot<'_>| slot.stored.is_some() && !slot.is_changed();
+        self.slots.iter().filter(stay).map(Slot::place)
+    }
 }
 
 impl Slot<'_> {

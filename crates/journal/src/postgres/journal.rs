@@ -201,19 +201,28 @@ impl PgJournal {
             return;
         }
         let now = now.as_millis();
-        self.shared.saw(now);
-        let first = {
+        self.shared.saw_before(now);
+        let (first, unknown) = {
             let mut marks = self.marks();
-            let first = marks.next_due();
+            // What is due already says nothing about when others look next.
+            let first = marks.next_due().filter(|first| *first > now);
+            let is_new = |place: &&Place| !marks.knows(place.priority);
+            let unknown: Vec<i16> = places
+                .iter()
+                .filter(is_new)
+                .map(|place| place.priority)
+                .collect();
             for place in places {
                 marks.lower(place.priority, place.position);
             }
-            first
+            (first, unknown)
         };
         // Of what is due later than what everybody waits for, the claim at that time tells.
         let news = |place: &&Place| {
             let date = place.position.process;
-            date <= now || first.is_none_or(|first| date < first)
+            date <= now
+                || first.is_none_or(|first| date < first)
+                || unknown.contains(&place.priority)
         };
         let news: Vec<&Place> = places.iter().filter(news).collect();
         if news.is_empty() {

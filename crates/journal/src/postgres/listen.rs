@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 use tokio_postgres::types::ToSql;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::Shared;
 use super::fault::Fault;
@@ -100,6 +101,26 @@ struct Listener<'a> {
     polls: u32,
     /// Not tidied before this poll.
     tidy_at: u32,
+    /// Beside the listening, which must not wait for it.
+    tidying: Option<AbortOnDropHandle<Duration>>,
+}
+
+/// Looks after the journals that something happened to; says how long the looking took.
+async fn tidy(shared: Arc<Shared>) -> Duration {
+    let mut spent = Duration::ZERO;
+    for journal in shared.open_journals() {
+        if !journal.touched.load(Ordering::Relaxed) {
+            continue;
+        }
+        match journal.tidy().await {
+            Ok(looking) => spent += looking,
+            Err(fault) => {
+                journal.touched.store(true, Ordering::Relaxed);
+                tracing::warn!(journal = journal.name(), error = %fault.error, "cannot tidy");
+            }
+        }
+    }
+    spent
 }
 
 impl<'a> Listener<'a> {
@@ -120,6 +141,7 @@ impl<'a> Listener<'a> {
             heard,
             polls: 0,
             tidy_at: TIDY_EVERY,
+            tidying: None,
         };
         // A word that is lost in a crash is found by the poll, so nobody waits for the disk.
         let begin = format!("set synchronous_commit = off; listen {CHANNEL}");
@@ -198,27 +220,37 @@ impl<'a> Listener<'a> {
     }
 
     async fn tell(&mut self) -> Result<(), Fault> {
-        let all = std::mem::take(&mut *lock(&self.shared.news));
-        for (journal, mut news) in all {
-            if news.due.len() > PLACES_MAX {
-                let first = news.due.values().min().copied().unwrap_or(i64::MIN);
-                news.due = BTreeMap::from([(EVERYTHING, first)]);
+        let mut all = std::mem::take(&mut *lock(&self.shared.news)).into_iter();
+        while let Some((journal, news)) = all.next() {
+            let told = self.tell_of(journal, news.clone()).await;
+            if told.is_err() {
+                // The next connection tells it; what came in the meantime is newer.
+                let mut waiting = lock(&self.shared.news);
+                for (journal, news) in all.chain([(journal, news)]) {
+                    waiting.entry(journal).or_insert(news);
+                }
+                drop(waiting);
+                self.shared.news_waiting.notify_one();
+                return told;
             }
-            let message = Message {
-                from: self.shared.incarnation,
-                journal,
-                news,
-            };
-            let payload = serde_json::to_string(&message).map_err(|error| {
-                row::corrupt(format!("a message does not become JSON: {error}"))
-            })?;
-            self.query(
-                "select pg_notify($1::text, $2::text)",
-                &[&CHANNEL, &payload],
-            )
-            .await?;
         }
         Ok(())
+    }
+
+    async fn tell_of(&mut self, journal: i32, mut news: News) -> Result<(), Fault> {
+        if news.due.len() > PLACES_MAX {
+            let first = news.due.values().min().copied().unwrap_or(i64::MIN);
+            news.due = BTreeMap::from([(EVERYTHING, first)]);
+        }
+        let message = Message {
+            from: self.shared.incarnation,
+            journal,
+            news,
+        };
+        let payload = serde_json::to_string(&message)
+            .map_err(|error| row::corrupt(format!("a message does not become JSON: {error}")))?;
+        let notify = "select pg_notify($1::text, $2::text)";
+        self.query(notify, &[&CHANNEL, &payload]).await.map(drop)
     }
 
     async fn hear(&mut self, payload: &str) -> Result<(), Fault> {
@@ -243,13 +275,8 @@ impl<'a> Listener<'a> {
     /// Once a second: one statement, or a look at the journals that need one.
     async fn tick(&mut self) -> Result<(), Fault> {
         self.polls = self.polls.saturating_add(1);
-        let mut looked = 0;
-        if self.polls >= self.tidy_at {
-            looked = self.tidy().await;
-        }
-        if looked == 0 {
-            self.poll().await?;
-        }
+        self.tidy_now_and_then().await;
+        self.poll().await?;
         let pool = &self.shared.pool;
         pool.worked(Doing::Reading);
         if pool.should_probe() {
@@ -259,23 +286,22 @@ impl<'a> Listener<'a> {
         Ok(())
     }
 
-    async fn tidy(&mut self) -> usize {
-        let began = self.shared.timer.elapsed();
-        let mut looked = 0;
-        for journal in self.shared.open_journals() {
-            if !journal.touched.load(Ordering::Relaxed) {
-                continue;
+    /// Looking at everything takes its time in a great journal: it is done beside the rest, and not often then.
+    async fn tidy_now_and_then(&mut self) {
+        match &mut self.tidying {
+            Some(tidying) if tidying.is_finished() => {
+                let spent = tidying.await.unwrap_or_default().as_secs();
+                let spent = u32::try_from(spent).unwrap_or(u32::MAX);
+                let pause = TIDY_EVERY.max(spent.saturating_mul(TIDY_SHARE));
+                self.tidy_at = self.polls.saturating_add(pause);
+                self.tidying = None;
             }
-            looked += 1;
-            if let Err(fault) = journal.tidy().await {
-                journal.touched.store(true, Ordering::Relaxed);
-                tracing::warn!(journal = journal.name(), error = %fault.error, "cannot tidy");
+            None if self.polls >= self.tidy_at => {
+                let tidying = tokio::spawn(tidy(Arc::clone(self.shared)));
+                self.tidying = Some(AbortOnDropHandle::new(tidying));
             }
+            Some(_) | None => {}
         }
-        let spent = u32::try_from(self.shared.timer.since(began).as_secs()).unwrap_or(u32::MAX);
-        let pause = TIDY_EVERY.max(spent.saturating_mul(TIDY_SHARE));
-        self.tidy_at = self.polls.saturating_add(pause);
-        looked
     }
 
     /// Looks at all open journals with one statement, which also shows that the connection lives.

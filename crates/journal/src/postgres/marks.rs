@@ -71,6 +71,11 @@ impl Marks {
         mark.next = earlier(mark.next, Some(at.process));
     }
 
+    /// Whether anything is known of a priority.
+    pub(super) fn knows(&self, priority: i16) -> bool {
+        self.by_priority.contains_key(&priority)
+    }
+
     /// Nothing is known any more.
     pub(super) fn reset(&mut self) {
         let all: Vec<i16> = self.by_priority.keys().copied().collect();

@@ -227,7 +227,8 @@ fn add(id: i32, merge: bool) -> String {
          fresh as (insert into {w} (seq, key_hash, key, priority, process_date, insertion, newest, \
                 arrived, expiration, timeouts, strikes, version, lease, data) \
             select nextval('cannery_journal.j{id}_seq'), i.key_hash, i.key, i.priority, \
-                i.process_date, least(i.insertion, t.now + {ahead}), \
+                case when i.process_date = i.insertion then least(i.insertion, t.now + {ahead}) \
+                    else i.process_date end, least(i.insertion, t.now + {ahead}), \
                 least(i.insertion, t.now + {ahead}), t.now, i.expiration, 0, 0, \
                 $9::int, $10::bigint, i.data \
             from (select * from i order by place) i cross join t {only} \

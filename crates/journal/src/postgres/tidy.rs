@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use super::Fault;
 use super::journal::{PgJournal, View, lock};
@@ -28,11 +29,13 @@ struct Facts {
 }
 
 impl PgJournal {
-    /// Looks at everything, and does what is to be done.
-    pub(super) async fn tidy(&self) -> Result<(), Fault> {
+    /// Looks at everything, and does what is to be done; says how long the looking took.
+    pub(super) async fn tidy(&self) -> Result<Duration, Fault> {
         self.touched.store(false, Ordering::Relaxed);
         let view = self.view();
+        let began = self.shared.timer.elapsed();
         let facts = self.examine(&view).await?;
+        let looking = self.shared.timer.since(began);
         let late = |date: Option<i64>| date.is_some_and(|date| date < facts.now);
         if late(facts.first_deadline) || late(facts.first_expiration) {
             self.sweep().await?;
@@ -43,7 +46,7 @@ impl PgJournal {
         if facts.empty && facts.bytes > KEPT_BYTES {
             self.give_back_space(&view).await?;
         }
-        Ok(())
+        Ok(looking)
     }
 
     /// Finds what the marks have missed, and the leases of others.

@@ -17,6 +17,7 @@ use super::address::Address;
 use super::frame::{self, ANSWER_BYTES_MAX, Message};
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind};
+use crate::op::Op;
 use crate::wake::Alarm;
 
 mod answer;
@@ -103,10 +104,21 @@ impl Door {
         })
     }
 
-    /// Makes the socket again where somebody removed it: nobody else may serve this journal.
-    async fn see_to_it(&mut self) {
-        if self.bound.is_there() {
-            return;
+    /// Makes the socket again where somebody removed it. Says whether it is still ours: another one in its place is that of
+    /// the next owner.
+    async fn see_to_it(&mut self, engine: &dyn Engine) -> bool {
+        match inode(self.bound.address.path()) {
+            Ok(found) => return found == self.bound.inode,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(_) => return true,
+        }
+        // Only the owner may make it again, and an engine that has lost its folder notices when it is asked.
+        if engine
+            .call(Op::Sweep)
+            .await
+            .is_err_and(|error| error.kind == ErrorKind::Closed)
+        {
+            return false;
         }
         match Self::open(&self.socket).await {
             Ok(door) => {
@@ -115,6 +127,7 @@ impl Door {
             }
             Err(error) => tracing::debug!(%error, "the socket is gone and cannot be made again"),
         }
+        true
     }
 }
 
@@ -194,7 +207,10 @@ impl Server {
         let mut look = clock.elapsed();
         loop {
             if clock.since(look) >= LOOK_EVERY {
-                door.see_to_it().await;
+                if !door.see_to_it(&*self.engine).await {
+                    tracing::warn!(socket = %door.socket.display(), "the journal is not ours any more; this process stops serving it");
+                    break;
+                }
                 look = clock.elapsed();
             }
             tokio::select! {

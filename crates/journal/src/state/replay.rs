@@ -1,5 +1,7 @@
 //! Taking back what a ledger kept.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use hashbrown::HashMap;
 
 use super::slots::SlotId;
@@ -20,13 +22,22 @@ pub struct Replay<D> {
 }
 
 impl<D: Handle> Replay<D> {
-    /// Starts with what was last known of the journal as a whole.
+    /// Starts with a declaration, the first of its journal.
     #[must_use]
     pub fn new(declaration: Declaration) -> Self {
         Self {
             state: State::new(declaration),
             by_seq: HashMap::new(),
         }
+    }
+
+    /// Starts with all declarations that were last known; none where none is known.
+    #[must_use]
+    pub fn with(declarations: BTreeMap<u32, Declaration>) -> Option<Self> {
+        let (_, last) = declarations.last_key_value()?;
+        let mut replay = Self::new(last.clone());
+        replay.state.declarations = declarations;
+        Some(replay)
     }
 
     /// What was known of the journal as a whole at this point of the log; wins over what was replayed so far.
@@ -45,7 +56,12 @@ impl<D: Handle> Replay<D> {
                 self.remove(seq);
             }
         }
-        self.state.put_declaration(version, declaration);
+        // Older ones stay, even where nothing is here yet: an entry of one may follow.
+        self.state.declarations.insert(version, declaration);
+        if self.state.is_empty() {
+            let merge = self.state.declaration().1.merge;
+            self.state.keys.reset(merge);
+        }
     }
 
     /// The declaration in force at this point of the log.
@@ -114,7 +130,14 @@ impl<D: Handle> Replay<D> {
 
     /// The state, with everything decided before the restart and nothing since.
     #[must_use]
-    pub fn finish(self) -> State<D> {
+    pub fn finish(mut self) -> State<D> {
+        let (last, _) = self.state.declaration();
+        let slots = self.state.slots.iter();
+        let used: BTreeSet<u32> = slots.map(|(_, slot)| slot.meta.version).collect();
+        let is_used = |version: &u32| *version == last || used.contains(version);
+        self.state
+            .declarations
+            .retain(|version, _| is_used(version));
         self.state
     }
 

@@ -286,14 +286,22 @@ struct Picture {
 }
 
 fn picture(state: &mut State<Place>, now: Date) -> Picture {
+    let entries = state.list(&Query::all()).entries;
+    // Those that no entry has any more are not missed.
+    let (last, _) = state.declaration();
+    let is_used =
+        |version: u32| version == last || entries.iter().any(|entry| entry.meta.version == version);
+    let declarations = state.declarations().clone().into_iter();
     Picture {
-        entries: state.list(&Query::all()).entries,
+        declarations: declarations
+            .filter(|(version, _)| is_used(*version))
+            .collect(),
+        entries,
         stats: state.stats(now),
         len: state.len(),
         next_seq: state.next_seq(),
         next_sweep: state.next_sweep(),
         next_wake: state.next_wake(),
-        declarations: state.declarations().clone(),
     }
 }
 

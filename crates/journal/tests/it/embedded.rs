@@ -303,10 +303,88 @@ async fn a_claim_whose_caller_has_gone_is_given_back() {
     let asked = futures::poll!(&mut asking);
     assert!(asked.is_pending());
     drop(asking);
+    // Both would be answered in one commit; this waits for the first.
+    small.journal.stats().await.unwrap();
     let claimed = small.journal.claim("there", 1).await.unwrap();
     assert_eq!(claimed.entries.len(), 1, "no lease has to run out first");
     let entry = &claimed.entries[0];
     assert_eq!(entry.meta.strikes, 0, "without blame");
+}
+
+/// What moved under a new declaration is still of its own, also after the restart.
+#[tokio::test]
+async fn an_entry_keeps_its_declaration_when_it_moves() {
+    let lease = |seconds| Declaration {
+        lease: Duration::from_secs(seconds),
+        ..plain()
+    };
+    let small = Small::new(lease(60)).await;
+    let later = Date::from(small.clock.clock().now()).plus(Duration::from_secs(3_600));
+    let moves = NewEntry {
+        process_date: Some(later),
+        ..NewEntry::new("moves", Data::null())
+    };
+    small.journal.add_one(moves).await.unwrap();
+    let first = small.segments().await[0].clone();
+    small.journal.declare(lease(10)).await.unwrap();
+    for _ in 0..10 {
+        small.fill(0..30).await;
+        small.drain().await;
+    }
+    assert!(!small.segments().await.contains(&first), "it moved");
+    small.clock.jump(Duration::from_secs(3_600));
+    let claimed = small.journal.claim("worker", 1).await.unwrap();
+    let token = claimed.entries[0].lease.clone().unwrap().token;
+    let until = claimed.entries[0].deadline;
+    // Another segment begins with both declarations.
+    small.fill(0..20).await;
+    let small = small.reopen().await;
+    let key = Key::new("moves").unwrap();
+    let entry = &small.journal.get(key).await.unwrap()[0];
+    assert_eq!(entry.deadline, until, "its own lease");
+    small.clock.jump(Duration::from_secs(20));
+    small.journal.done(token).await.unwrap();
+    small.clock.jump(Duration::from_secs(100));
+    small.journal.sweep().await.unwrap();
+    assert_eq!(small.keys().await.len(), 20);
+}
+
+#[tokio::test]
+async fn who_only_looks_wakes_nobody() {
+    let small = Small::new(plain()).await;
+    small.put("due").await;
+    let mut wakes = small.journal.wakes();
+    small.journal.stats().await.unwrap();
+    small.keys().await;
+    assert!(futures::poll!(std::pin::pin!(wakes.next())).is_pending());
+    small.put("another").await;
+    assert!(futures::poll!(std::pin::pin!(wakes.next())).is_ready());
+}
+
+#[tokio::test]
+async fn a_clock_that_was_wrong_is_right_again_at_once() {
+    let small = Small::new(plain()).await;
+    let now = || Date::from(small.clock.clock().now());
+    let before = small.journal.now();
+    small.clock.jump_back(Duration::from_secs(1));
+    assert_eq!(small.journal.now(), before, "adds keep their order");
+    small.clock.jump_back(Duration::from_secs(3_600));
+    assert_eq!(small.journal.now(), now());
+}
+
+/// Somebody removes or moves the folder of a journal that is open: nothing is acknowledged that would be lost.
+#[tokio::test]
+async fn a_folder_that_was_replaced_closes_the_journal() {
+    let small = Small::new(plain()).await;
+    small.put("before").await;
+    small
+        .disk
+        .rename(Path::new(DIR), Path::new("/elsewhere"))
+        .unwrap();
+    let entry = NewEntry::new("after", Data::null());
+    let error = small.journal.add_one(entry).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Closed);
+    assert!(error.message.contains("replaced"), "{error}");
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! Whether the journals can be used, and whether a person should look at one.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use cannery_journal::Health;
@@ -17,15 +18,13 @@ const LIMIT: Duration = Duration::from_secs(15);
 pub(super) async fn findings(config: &Config, context: &Context) -> Vec<Finding> {
     let journals = Journals::new(config, &context.clock, &context.rng);
     let mut findings = Vec::new();
-    for (name, is_there) in names(config) {
+    for name in names(config) {
         let check = format!("journal {name}");
-        if !is_there {
-            let text = "does not exist yet; the first add or `cannery up` makes it";
-            findings.push(Finding::ok(&check, text));
-            continue;
-        }
         let looked = async {
-            let opened = journals.open(&name).await?;
+            let Some(opened) = journals.look(&name).await? else {
+                let text = "does not exist yet; the first add or `cannery up` makes it";
+                return Ok(Finding::ok(&check, text));
+            };
             let finding = look_at(&opened, &check).await;
             opened.close().await;
             finding
@@ -45,25 +44,12 @@ pub(super) async fn findings(config: &Config, context: &Context) -> Vec<Finding>
     findings
 }
 
-/// The journals, and whether there is one to look at: looking must not make it.
-fn names(config: &Config) -> Vec<(String, bool)> {
-    let there = folders(config);
-    let is_local = |engine: &EngineAddress| *engine == EngineAddress::Embedded;
-    let mut names: Vec<(String, bool)> = config
-        .journals
-        .iter()
-        .map(|(name, settings)| {
-            let exists = !is_local(&settings.engine) || there.contains(name);
-            (name.clone(), exists)
-        })
-        .collect();
-    if is_local(&config.journals[DEFAULT_JOURNAL].engine) {
-        let declared = there
-            .into_iter()
-            .filter(|name| !config.journals.contains_key(name));
-        names.extend(declared.map(|name| (name, true)));
+/// The journals of the configuration, and those that have a folder of their own.
+fn names(config: &Config) -> BTreeSet<String> {
+    let mut names: BTreeSet<String> = config.journals.keys().cloned().collect();
+    if config.journals[DEFAULT_JOURNAL].engine == EngineAddress::Embedded {
+        names.extend(folders(config));
     }
-    names.sort();
     names
 }
 

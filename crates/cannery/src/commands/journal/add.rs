@@ -5,7 +5,7 @@ mod line;
 
 use std::time::Duration;
 
-use cannery_journal::{Added, Data, Date, Declaration, Journal, Key, NewEntry, Op};
+use cannery_journal::{Added, Data, Date, Declaration, ErrorKind, Journal, Key, NewEntry, Op};
 use cannery_runtime::Tasks;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -15,6 +15,10 @@ use crate::cli::journal::AddArgs;
 use crate::failure::{ExitCode, Failure};
 use crate::journals::{Journals, Opened};
 use input::Batch;
+
+/// How long lines wait for a journal that does not answer.
+const AGAIN_LIMIT: Duration = Duration::from_secs(30);
+const AGAIN_PAUSE: Duration = Duration::from_millis(200);
 
 /// A command that takes longer lets others take part.
 const A_MOMENT: Duration = Duration::from_millis(500);
@@ -125,6 +129,10 @@ async fn add_lines(opened: &Opened, tasks: &Tasks, context: &Context) -> Result<
     let mut sum = Sum::default();
     let ended = loop {
         let patience = A_MOMENT.saturating_sub(context.clock.since(begun));
+        if patience.is_zero() && !served {
+            served = true;
+            opened.serve(tasks).await;
+        }
         let next = match context.clock.timeout(patience, batches.recv()).await {
             Ok(next) => next,
             Err(_) if served => batches.recv().await,
@@ -187,7 +195,7 @@ async fn add_batch(
         }
     }
     if !entries.is_empty() {
-        let outcomes = journal.add(entries).await?;
+        let outcomes = add_again(journal, entries, context).await?;
         for ((number, key), outcome) in good.into_iter().zip(outcomes) {
             sum.count(outcome);
             if context.output.json {
@@ -199,6 +207,28 @@ async fn add_batch(
     match bad {
         None => Ok(()),
         Some((number, reason)) => Err(wrong_line(journal, number, &reason)),
+    }
+}
+
+/// Adds entries; where the same key waiting twice is one entry, also again when nobody knows whether they were added.
+async fn add_again(
+    journal: &Journal,
+    entries: Vec<NewEntry>,
+    context: &Context,
+) -> Result<Vec<Added>, Failure> {
+    let begun = context.clock.elapsed();
+    loop {
+        match journal.add(entries.clone()).await {
+            Err(error)
+                if error.kind == ErrorKind::Unavailable
+                    && journal.declaration().merge
+                    && context.clock.since(begun) < AGAIN_LIMIT =>
+            {
+                tracing::warn!(%error, "the journal does not answer; trying on");
+                context.clock.sleep(AGAIN_PAUSE).await;
+            }
+            added => return Ok(added?),
+        }
     }
 }
 

@@ -33,6 +33,13 @@ pub(super) async fn declare(
         let next = "correct the declaration; nothing was changed";
         Failure::new(ExitCode::Usage, "invalid", message, next)
     };
+    if let Some((twice, _)) = args.fields.iter().enumerate().find_map(|(place, field)| {
+        args.fields[..place]
+            .iter()
+            .find(|earlier| earlier.0 == field.0)
+    }) {
+        return Err(wrong(format!("the field `{twice}` is declared twice")));
+    }
     // What is not said stays as it is.
     let before = journals.settings(name).await?;
     let settings = before.with(raw(args)).map_err(wrong)?;

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use cannery_journal::worker::{Handler, Outcome, Summary, Work, Worker};
-use cannery_journal::{Date, Error, Journal, Query, Status};
+use cannery_journal::{Date, Error, ErrorKind, Journal, Query, Status};
 use cannery_runtime::{Clock, Tasks};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -112,7 +112,7 @@ fn find_program(program: &Path, context: &Context) -> Result<PathBuf, Failure> {
     };
     found.ok_or_else(|| {
         let message = format!(
-            "cannot run `{}`: there is no such program",
+            "cannot run `{}`: there is no such program, or it is not executable",
             program.display()
         );
         let next =
@@ -129,11 +129,17 @@ async fn wait_until_idle(
     clock: &Clock,
 ) -> Result<(), Error> {
     loop {
-        let idle = running.load(Ordering::SeqCst) == 0
-            && journal.stats().await?.due() == 0
-            && !has_leases(journal, worker).await?;
-        if idle {
-            return Ok(());
+        let look = async {
+            Ok(running.load(Ordering::SeqCst) == 0
+                && journal.stats().await?.due() == 0
+                && !has_leases(journal, worker).await?)
+        };
+        match look.await {
+            Ok(true) => return Ok(()),
+            Ok(false) => {}
+            // The owner changes, or the server restarts: the worker waits for it too.
+            Err(error) if error.kind == ErrorKind::Unavailable => {}
+            Err(error) => return Err(error),
         }
         clock.sleep(LOOK_EVERY).await;
     }

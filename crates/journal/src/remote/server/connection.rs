@@ -15,10 +15,11 @@ use super::{Server, answer};
 use crate::declaration::Declaration;
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::op::Op;
+use crate::op::{Op, Reply};
 use crate::remote::frame::{
     self, ANSWER_BYTES_MAX, Message, PROTOCOL, REQUEST_BYTES_MAX, RawRequest,
 };
+use crate::token::Token;
 use crate::wake::{Alarm, Wakes};
 
 /// The most requests under way at once; the next is not read before one is answered.
@@ -172,9 +173,18 @@ impl Connection {
         } else {
             Ok(())
         };
-        // Writing fails when the connection is over: then nobody waits for the answer.
-        if told.is_ok() {
-            self.put_answer(id, result, held).await.ok();
+        let claimed = claimed_in(&result);
+        let answered = match told {
+            Ok(()) => self.put_answer(id, result, held).await,
+            Err(error) => Err(error),
+        };
+        // Writing fails when the connection is over: then nobody waits for the answer, and others may have what it holds.
+        if answered.is_err() && !claimed.is_empty() {
+            let release = Op::Release {
+                tokens: claimed,
+                at: None,
+            };
+            self.engine.call(release).await.ok();
         }
     }
 
@@ -202,6 +212,20 @@ impl Connection {
     async fn send(&self, frame: Vec<u8>, held: Vec<OwnedSemaphorePermit>) -> io::Result<()> {
         let sent = self.out.send((frame, held)).await;
         sent.map_err(|_| io::ErrorKind::BrokenPipe.into())
+    }
+}
+
+/// The leases that an answer gives.
+fn claimed_in(result: &answer::Answer) -> Vec<Token> {
+    match result {
+        Ok(Reply::Claimed(claimed) | Reply::DoneAndClaimed(_, claimed)) => {
+            let leases = claimed
+                .entries
+                .iter()
+                .filter_map(|entry| entry.lease.as_ref());
+            leases.map(|lease| lease.token).collect()
+        }
+        Ok(_) | Err(_) => Vec::new(),
     }
 }
 

@@ -174,6 +174,12 @@ impl Oracle {
         self.counts.clamped += u64::from(add.insertion > latest);
         let (merges, version) = (self.merges(), self.version());
         let bound = self.declarations.last().unwrap().max_delay;
+        // What was to be done at once is to be done at once, however wrong the clock of who added it.
+        let process = if add.process == add.insertion {
+            insertion
+        } else {
+            add.process
+        };
         let waiting = self
             .items
             .iter_mut()
@@ -183,8 +189,8 @@ impl Oracle {
             meta.expiration = later_of(meta.expiration, add.expiration);
             meta.priority = meta.priority.min(add.priority);
             let first = meta.arrived;
-            let allowed = bound.map_or(add.process, |delay| {
-                add.process.min(later(first, delay.as_millis()))
+            let allowed = bound.map_or(process, |delay| {
+                process.min(later(first, delay.as_millis()))
             });
             meta.process = meta.process.max(allowed);
             if insertion < meta.newest {
@@ -205,7 +211,7 @@ impl Oracle {
                 newest: insertion,
                 arrived: now,
                 expiration: add.expiration,
-                process: add.process,
+                process,
                 priority: add.priority,
                 timeouts: 0,
                 strikes: 0,
