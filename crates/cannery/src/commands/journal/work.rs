@@ -130,9 +130,11 @@ async fn wait_until_idle(
 ) -> Result<(), Error> {
     loop {
         let look = async {
-            Ok(running.load(Ordering::SeqCst) == 0
-                && journal.stats().await?.due() == 0
-                && !has_leases(journal, worker).await?)
+            Ok::<bool, Error>(
+                running.load(Ordering::SeqCst) == 0
+                    && journal.stats().await?.due() == 0
+                    && !has_leases(journal, worker).await?,
+            )
         };
         match look.await {
             Ok(true) => return Ok(()),
