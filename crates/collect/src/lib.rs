@@ -2,7 +2,11 @@
 //!
 //! | look here | for |
 //! |---|---|
+//! | `schema.rs` | schema files, and the table schemas in the lake that nodes share |
 //! | `spool.rs` | the path of a file: found, taken, bundled, sealed, shipped, removed |
+//! | `quarantine.rs` | files that cannot be collected, kept with the reason |
 #![deny(missing_docs)]
 
+pub mod quarantine;
+pub mod schema;
 pub mod spool;

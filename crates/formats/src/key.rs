@@ -6,6 +6,9 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::NodeName;
+use crate::spool::{BundleName, Datatype, Experiment, ObjectHome, Part, SpoolDate};
+
 /// What S3 allows for a whole key. A lake's prefix comes on top: a store refuses what is too long together.
 pub const KEY_BYTES_MAX: usize = 1024;
 
@@ -25,6 +28,7 @@ pub const RESERVED: [&str; 7] = [
 
 const INTERNAL: &str = ".cannery";
 const LAKE_MANIFEST: &str = "cannery.json";
+const SPOOL_INDEX: &str = "index1";
 
 /// The name of an object in a lake.
 ///
@@ -114,6 +118,79 @@ impl Key {
         self.0
             .strip_prefix(INTERNAL)
             .is_some_and(|rest| rest.starts_with("/large/"))
+    }
+
+    /// An object of a bundle; see [`BundleName`].
+    #[must_use]
+    pub fn spool_object(name: &BundleName, part: Part) -> Self {
+        let BundleName {
+            home,
+            experiment,
+            datatype,
+            date,
+            opened,
+            node,
+        } = name;
+        let (folder, end) = match part {
+            Part::Data => (datatype.as_str(), "data"),
+            Part::Index => (SPOOL_INDEX, SPOOL_INDEX),
+        };
+        Self(format!(
+            "{home}/{experiment}/{folder}/{date}/{opened}-{datatype}-{node}-{experiment}-{end}.jsonl.gz"
+        ))
+    }
+
+    /// The folder of the rows of a datatype, of one date or of all.
+    #[must_use]
+    pub fn spool_data_folder(
+        home: &ObjectHome,
+        experiment: &Experiment,
+        datatype: &Datatype,
+        date: Option<SpoolDate>,
+    ) -> Self {
+        Self::spool_folder(home, experiment, datatype.as_str(), date)
+    }
+
+    /// The folder of the indexes of all datatypes of an experiment, of one date or of all.
+    #[must_use]
+    pub fn spool_index_folder(
+        home: &ObjectHome,
+        experiment: &Experiment,
+        date: Option<SpoolDate>,
+    ) -> Self {
+        Self::spool_folder(home, experiment, SPOOL_INDEX, date)
+    }
+
+    fn spool_folder(
+        home: &ObjectHome,
+        experiment: &Experiment,
+        folder: &str,
+        date: Option<SpoolDate>,
+    ) -> Self {
+        Self(match date {
+            None => format!("{home}/{experiment}/{folder}"),
+            Some(date) => format!("{home}/{experiment}/{folder}/{date}"),
+        })
+    }
+
+    /// A table schema; see [`crate::spool::table_key`]. Organizations share them.
+    #[must_use]
+    pub(crate) fn spool_table(home: &ObjectHome, experiment: &Experiment, table: &str) -> Self {
+        let version = home.version();
+        Self(format!("{version}/tables/{experiment}/{table}.table.json"))
+    }
+
+    /// What a node put into the lake on one day.
+    #[must_use]
+    pub fn inventory(node: &NodeName, date: SpoolDate) -> Self {
+        let date = date.dashed();
+        Self(format!("{INTERNAL}/inventory/{node}/{date}.jsonl.gz"))
+    }
+
+    /// The folder of a node's inventories.
+    #[must_use]
+    pub fn inventories(node: &NodeName) -> Self {
+        Self(format!("{INTERNAL}/inventory/{node}"))
     }
 }
 

@@ -5,11 +5,18 @@
 
 pub mod digest;
 pub mod journal_segment;
+mod json_scan;
 pub mod key;
 pub mod lake_manifest;
 pub mod large_object;
+pub mod node_name;
+pub mod spool;
+pub mod table_schema;
 
 pub use digest::{Digest, Hasher};
+pub use json_scan::{JSON_DEPTH_MAX, JsonFault};
 pub use key::{InvalidKey, Key};
 pub use lake_manifest::LakeManifest;
 pub use large_object::LargeObject;
+pub use node_name::NodeName;
+pub use table_schema::TableSchema;

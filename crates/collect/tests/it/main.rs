@@ -1,1 +1,7 @@
-//! The integration tests of collecting.
+//! Collecting, on a real file system and real lakes.
+#![allow(clippy::unwrap_used, reason = "a test says what is wrong by failing")]
+
+mod kill;
+mod line;
+mod node;
+mod schema;

@@ -78,13 +78,7 @@ impl Disk for RealDisk {
 
     fn read_dir(&self, path: &Path) -> io::Result<Vec<DirEntry>> {
         fs::read_dir(path)?
-            .map(|entry| {
-                let entry = entry?;
-                Ok(DirEntry {
-                    name: entry.file_name(),
-                    kind: kind_of(entry.file_type()?),
-                })
-            })
+            .filter_map(|entry| entry.and_then(|entry| named(&entry)).transpose())
             .collect()
     }
 
@@ -94,12 +88,9 @@ impl Disk for RealDisk {
         visit: &mut dyn FnMut(DirEntry) -> ControlFlow<()>,
     ) -> io::Result<()> {
         for entry in fs::read_dir(path)? {
-            let entry = entry?;
-            let entry = DirEntry {
-                name: entry.file_name(),
-                kind: kind_of(entry.file_type()?),
-            };
-            if visit(entry).is_break() {
+            if let Some(entry) = named(&entry?)?
+                && visit(entry).is_break()
+            {
                 break;
             }
         }
@@ -136,6 +127,18 @@ impl Disk for RealDisk {
         };
         rustix::io::retry_on_intr(|| flock(&file, operation))?;
         Ok(Box::new(RealLock(RealFile(file))))
+    }
+}
+
+/// A name with what it is; nothing for one that is gone by now, where the file system does not tell along with the name.
+fn named(entry: &fs::DirEntry) -> io::Result<Option<DirEntry>> {
+    match entry.file_type() {
+        Ok(found) => Ok(Some(DirEntry {
+            name: entry.file_name(),
+            kind: kind_of(found),
+        })),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

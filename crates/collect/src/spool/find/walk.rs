@@ -1,0 +1,316 @@
+//! Looking into folders: watched first, listed second, one name at a time.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use cannery_runtime::disk::{DirEntry, Kind, Metadata};
+
+use super::folder::{DateFolder, Folder, is_good_name};
+use super::shared::{Age, Shared};
+use super::watch_table::{Watched, is_absent};
+use super::{Evidence, Found, Oddity, Sighting};
+
+/// Which files a scan tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Manner {
+    /// All of them.
+    Everything,
+    /// Those that every event should have told long ago.
+    Overdue,
+}
+
+impl Manner {
+    pub(super) const COUNT: usize = 2;
+}
+
+/// Where something appeared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Errand {
+    /// On the way to the root, or at it.
+    Root,
+    /// A folder of the spool.
+    Folder(Folder),
+}
+
+/// Scans whenever it is asked to, until the end.
+pub(super) fn run_sweeps(shared: &Shared) {
+    while let Some(manner) = shared.sweeps.next(&shared.stop) {
+        shared.watches().begin_sweep();
+        let mut walk = Walk::new(shared, manner);
+        let flow = walk.root();
+        let whole = walk.report();
+        if flow.is_break() {
+            return;
+        }
+        // After a failure nobody knows which folders are still there.
+        if whole {
+            shared.watches().end_sweep();
+        }
+        shared.finished_scan();
+    }
+}
+
+/// Looks into folders that appeared, until the end. Another thread than the sweeps': a long one must not keep a new folder
+/// waiting.
+pub(super) fn run_errands(shared: &Shared) {
+    while let Some(errand) = shared.errands.next(&shared.stop) {
+        let mut walk = Walk::new(shared, Manner::Everything);
+        let flow = match errand {
+            Errand::Root => walk.root(),
+            Errand::Folder(folder) => walk.enter(folder, true),
+        };
+        walk.report();
+        if flow.is_break() {
+            return;
+        }
+    }
+}
+
+struct Walk<'a> {
+    shared: &'a Shared,
+    manner: Manner,
+    failures: u64,
+    first_failure: Option<String>,
+}
+
+/// A folder while it is listed.
+#[derive(Clone, Copy)]
+struct Listed<'a> {
+    folder: Folder,
+    path: &'a Path,
+    /// It is watched, as it could not be where watches have run out.
+    watched: bool,
+    /// It was not watched until now.
+    new: bool,
+}
+
+impl<'a> Walk<'a> {
+    fn new(shared: &'a Shared, manner: Manner) -> Self {
+        Self {
+            shared,
+            manner,
+            failures: 0,
+            first_failure: None,
+        }
+    }
+
+    /// The whole spool.
+    fn root(&mut self) -> ControlFlow<()> {
+        let root = &self.shared.layout.root;
+        let watched = self.shared.watches().watch_root(root);
+        match &watched {
+            Ok(true) => {}
+            Ok(false) => return ControlFlow::Continue(()),
+            Err(error) => self.fail("watch", root, error),
+        }
+        self.shared
+            .layout
+            .datatypes()
+            .try_for_each(|datatype| self.enter(datatype, watched.is_ok()))
+    }
+
+    /// One folder and all in it.
+    fn enter(&mut self, folder: Folder, above_watched: bool) -> ControlFlow<()> {
+        let path = self.shared.layout.path(folder);
+        let watch = self.shared.watches().watch(&path, folder, above_watched);
+        let (watched, new) = match watch {
+            Ok(Watched::Known) => (true, false),
+            Ok(Watched::New { left }) => {
+                self.look_where_it_was(left, &path);
+                (true, true)
+            }
+            Ok(Watched::Orphan) => return ControlFlow::Continue(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return ControlFlow::Continue(());
+            }
+            Err(error) => {
+                // A watch is never put on a link; without one we must ask.
+                match self.shared.disk.metadata(&path) {
+                    Ok(found) if found.kind == Kind::Dir => self.fail("watch", &path, &error),
+                    Ok(found) => return self.no_folder(folder, &path, &found),
+                    Err(error) => return self.unless_gone("ask", &path, &error),
+                }
+                (false, false)
+            }
+        };
+        self.list(Listed {
+            folder,
+            path: &path,
+            watched,
+            new,
+        })
+    }
+
+    /// A folder came here from elsewhere in the spool, and the event that says so is still unread. Unless it is in both
+    /// places, mounted twice: looking there would bring us back here, for ever.
+    fn look_where_it_was(&self, left: Option<Folder>, path: &Path) {
+        let Some(left) = left else { return };
+        let id = |path: &Path| self.shared.disk.metadata(path).ok().map(|found| found.id);
+        let there = id(&self.shared.layout.path(left));
+        if there.is_none() || there != id(path) {
+            self.shared.look_into(Errand::Folder(left));
+        }
+    }
+
+    fn list(&mut self, listed: Listed<'_>) -> ControlFlow<()> {
+        let shared = self.shared;
+        let mut flow = ControlFlow::Continue(());
+        let visited = shared.disk.visit_dir(listed.path, &mut |entry| {
+            flow = self.entry(listed, entry);
+            flow
+        });
+        if let Err(error) = visited {
+            // Some file systems fail so when a single name vanishes: then the rest of the list is missing.
+            let gone = is_absent(&error)
+                && shared
+                    .disk
+                    .metadata(listed.path)
+                    .is_err_and(|error| is_absent(&error));
+            if !gone {
+                self.fail("list", listed.path, &error);
+            }
+        }
+        flow
+    }
+
+    fn entry(&mut self, listed: Listed<'_>, entry: DirEntry) -> ControlFlow<()> {
+        if self.shared.stop.is_cancelled() {
+            return ControlFlow::Break(());
+        }
+        let DirEntry { name, kind } = entry;
+        let hidden = name.as_encoded_bytes().starts_with(b".");
+        if hidden && matches!(listed.folder, Folder::Datatype(_)) {
+            return ControlFlow::Continue(());
+        }
+        match (listed.folder, kind) {
+            (Folder::Day(datatype, date), Kind::File) if is_good_name(&name) => {
+                self.file(listed, datatype, date, name)
+            }
+            (Folder::Day(..), Kind::File) => self.odd(listed, &name, Oddity::BadName),
+            (_, Kind::File) | (Folder::Day(..), Kind::Dir) => {
+                self.odd(listed, &name, Oddity::WrongDepth)
+            }
+            (_, Kind::Dir) => match listed.folder.child(&name) {
+                Some(folder) => self.enter(folder, listed.watched),
+                None => self.odd(listed, &name, Oddity::NotADate),
+            },
+            (_, Kind::Other) => {
+                let fault = link_or_special(&listed.path.join(&name));
+                self.odd(listed, &name, fault)
+            }
+        }
+    }
+
+    fn file(
+        &mut self,
+        listed: Listed<'_>,
+        datatype: usize,
+        date: DateFolder,
+        name: OsString,
+    ) -> ControlFlow<()> {
+        let evidence = match self.manner {
+            Manner::Everything => Some(Evidence::Scanned),
+            Manner::Overdue => self.overdue(listed, &name)?,
+        };
+        let Some(evidence) = evidence else {
+            return ControlFlow::Continue(());
+        };
+        self.shared.tell_blocking(Sighting::File(Found {
+            datatype,
+            date,
+            name,
+            evidence,
+        }))
+    }
+
+    /// What a scan for missed files says of a file; nothing when it is young and its folder watched.
+    fn overdue(
+        &mut self,
+        listed: Listed<'_>,
+        name: &OsString,
+    ) -> ControlFlow<(), Option<Evidence>> {
+        let path = listed.path.join(name);
+        let evidence = match self.shared.disk.metadata(&path) {
+            Ok(found) => match self.shared.age(found.modified) {
+                Age::Old => Some(Evidence::Missed),
+                Age::Unknown => Some(Evidence::Scanned),
+                Age::Young => listed.new.then_some(Evidence::Scanned),
+            },
+            Err(error) => {
+                self.unless_gone("ask", &path, &error)?;
+                None
+            }
+        };
+        ControlFlow::Continue(evidence)
+    }
+
+    /// Something that does not belong in a folder.
+    fn odd(&mut self, listed: Listed<'_>, name: &OsString, fault: Oddity) -> ControlFlow<()> {
+        let path = listed.path.join(name);
+        match self.shared.disk.metadata(&path) {
+            Ok(found) => self.tell_odd(&path, &found, fault),
+            Err(error) => self.unless_gone("ask", &path, &error),
+        }
+    }
+
+    /// Something that stands where a folder of the spool does.
+    fn no_folder(&mut self, folder: Folder, path: &Path, found: &Metadata) -> ControlFlow<()> {
+        match (folder, found.kind) {
+            // Its folder is listed too, and tells it.
+            (Folder::Year(..) | Folder::Month(..) | Folder::Day(..), _) | (_, Kind::Dir) => {
+                ControlFlow::Continue(())
+            }
+            (_, Kind::File) => self.tell_odd(path, found, Oddity::WrongDepth),
+            (_, Kind::Other) => self.tell_odd(path, found, link_or_special(path)),
+        }
+    }
+
+    fn tell_odd(&self, path: &Path, found: &Metadata, fault: Oddity) -> ControlFlow<()> {
+        if self.shared.age(found.modified) != Age::Old {
+            return ControlFlow::Continue(());
+        }
+        let below = path
+            .strip_prefix(&self.shared.layout.root)
+            .expect("every path that is looked at lies below the root")
+            .into();
+        self.shared.tell_blocking(Sighting::Odd { below, fault })
+    }
+
+    fn unless_gone(&mut self, doing: &str, path: &Path, error: &io::Error) -> ControlFlow<()> {
+        if !is_absent(error) {
+            self.fail(doing, path, error);
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn fail(&mut self, doing: &str, path: &Path, error: &io::Error) {
+        self.failures += 1;
+        self.first_failure
+            .get_or_insert_with(|| format!("cannot {doing} `{}`: {error}", path.display()));
+    }
+
+    /// Says once what went wrong, however often. True when nothing did.
+    fn report(&self) -> bool {
+        let Some(first) = &self.first_failure else {
+            return true;
+        };
+        self.shared.failed(self.failures);
+        tracing::warn!(
+            first,
+            failures = self.failures,
+            "a part of the spool could not be watched or read; the next scan tries again"
+        );
+        false
+    }
+}
+
+/// The disk has one word for both. A thing that is gone by now is told as the lesser evil, and not found later.
+fn link_or_special(path: &Path) -> Oddity {
+    match fs::symlink_metadata(path) {
+        Ok(found) if found.is_symlink() => Oddity::Link,
+        _ => Oddity::Special,
+    }
+}

@@ -1,0 +1,494 @@
+//! The line that files run through: found, taken, bundled, sealed, shipped, removed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use cannery_formats::spool::BundleName;
+use cannery_journal::Journal;
+use cannery_journal::worker::Worker;
+use cannery_lake::Mirrors;
+use cannery_runtime::disk::Disk;
+use cannery_runtime::{Clock, Rng};
+use tokio::runtime::Handle;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio_util::sync::CancellationToken;
+
+use super::bad::Bad;
+use super::budget::Budget;
+use super::bundle::RowStyle;
+use super::bundler::{Bundler, Listener, Message};
+use super::find::{Finder, FinderParts, Sighting};
+use super::held::Held;
+use super::intake::{Intake, Sender};
+use super::known::Known;
+use super::outbox::{Outbox, Sealed};
+use super::place::FilePlace;
+use super::recall::Recall;
+use super::settings::SpoolSettings;
+use super::shipper::{Event, Shipper, schedule};
+use super::take::Taker;
+
+/// Files that were found and not taken yet.
+const SIGHTINGS: usize = 1_024;
+/// Files that were taken and are not bundled yet.
+const TAKEN: usize = 256;
+const TAKEN_BYTES: usize = 32 << 20;
+/// Bundles that are open or sealed: with a lake that is down, files stay where they are.
+const BUNDLES_MAX: usize = 16;
+const SHIPS_AT_ONCE: usize = 4;
+const TICK_EVERY: Duration = Duration::from_secs(1);
+/// How long files wait after the disk refused a bundle.
+const DISK_PAUSE: Duration = Duration::from_secs(5);
+
+/// What a spool is made of.
+#[derive(Debug)]
+pub struct SpoolParts {
+    /// Where sealed bundles wait: `<workspace>/outbox`.
+    pub outbox: PathBuf,
+    /// The disk that holds the outbox and the spool.
+    pub disk: Arc<dyn Disk>,
+    /// The time.
+    pub clock: Clock,
+    /// Chance.
+    pub rng: Rng,
+    /// Where bundles go.
+    pub mirrors: Mirrors,
+    /// Schedules the shipping; losing it loses nothing.
+    pub journal: Journal,
+}
+
+/// How a spool ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Flushed {
+    /// Sealed bundles that are left for the next start.
+    pub left: Vec<String>,
+}
+
+/// A spool that runs.
+pub struct Spool {
+    settings: Arc<SpoolSettings>,
+    parts: SpoolParts,
+    outbox: Outbox,
+    held: Arc<Held>,
+    room: Arc<Room>,
+    look_again: Arc<AtomicBool>,
+    idle: Arc<AtomicBool>,
+    /// Bundles in the outbox, of an outbox that may have been lost.
+    doubt: Option<BTreeSet<BundleName>>,
+}
+
+/// How many bundles there may be.
+#[derive(Debug)]
+struct Room {
+    free: Arc<Semaphore>,
+    /// Sealed bundles; one of an earlier run may be too many to have a place.
+    taken: Mutex<BTreeMap<String, Option<OwnedSemaphorePermit>>>,
+    /// Of a bundle that was begun and has no name here yet.
+    begun: Mutex<Vec<OwnedSemaphorePermit>>,
+}
+
+impl Room {
+    fn name(&self, id: &str) {
+        let permit = lock(&self.begun).pop();
+        lock(&self.taken).insert(id.to_owned(), permit);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Spool {
+    /// Opens a spool and takes up what an earlier run left in the outbox.
+    ///
+    /// # Errors
+    /// As the disk or the journal says.
+    pub async fn open(settings: SpoolSettings, parts: SpoolParts) -> io::Result<Self> {
+        let outbox = Outbox::open(Arc::clone(&parts.disk), &parts.outbox)?;
+        let mut spool = Self {
+            settings: Arc::new(settings),
+            outbox,
+            held: Arc::default(),
+            look_again: Arc::default(),
+            idle: Arc::default(),
+            doubt: None,
+            room: Arc::new(Room {
+                free: Arc::new(Semaphore::new(BUNDLES_MAX)),
+                taken: Mutex::default(),
+                begun: Mutex::default(),
+            }),
+            parts,
+        };
+        spool.take_up().await?;
+        Ok(spool)
+    }
+
+    async fn take_up(&mut self) -> io::Result<()> {
+        let outbox = self.outbox.clone();
+        let found = tokio::task::spawn_blocking(move || outbox.recover())
+            .await
+            .map_err(io::Error::other)??;
+        for (id, why) in &found.damaged {
+            tracing::error!(
+                bundle = id,
+                why,
+                "a sealed bundle is damaged; it was set aside"
+            );
+        }
+        let in_outbox: BTreeSet<_> = found
+            .sealed
+            .iter()
+            .map(|sealed| sealed.name.clone())
+            .collect();
+        let known = self.known(in_outbox.clone());
+        for datatype in 0..self.settings.datatypes.len() {
+            known.give_back_strays(datatype).await?;
+        }
+        if !self.outbox.is_complete()? {
+            self.doubt = Some(in_outbox);
+        }
+        for sealed in &found.sealed {
+            let permit = Arc::clone(&self.room.free).try_acquire_owned().ok();
+            lock(&self.room.taken).insert(sealed.id.clone(), permit);
+            for place in self.places(sealed) {
+                self.held.hold(&place);
+            }
+            let scheduled = schedule(&self.parts.journal, &sealed.id).await;
+            scheduled.map_err(io::Error::other)?;
+        }
+        Ok(())
+    }
+
+    fn known(&self, in_outbox: BTreeSet<BundleName>) -> Known {
+        Known {
+            mirrors: self.parts.mirrors.clone(),
+            disk: Arc::clone(&self.parts.disk),
+            settings: Arc::clone(&self.settings),
+            in_outbox,
+        }
+    }
+
+    fn places<'a>(&self, sealed: &'a Sealed) -> impl Iterator<Item = FilePlace> + 'a {
+        let name = &sealed.name.datatype;
+        let known = self.settings.datatypes.iter();
+        let datatype = known
+            .map(|known| &known.name)
+            .position(|known| known == name);
+        let date = sealed.name.date;
+        sealed.files.iter().filter_map(move |file| {
+            Some(FilePlace {
+                datatype: datatype?,
+                date,
+                name: file.name.clone(),
+            })
+        })
+    }
+
+    /// Collects until `stop`; then seals what is open and ships for at most `flush_timeout` more.
+    ///
+    /// # Errors
+    /// When the files cannot be watched.
+    pub async fn run(
+        self,
+        stop: CancellationToken,
+        flush_timeout: Duration,
+    ) -> io::Result<Flushed> {
+        let (finder, sightings) = Finder::start(self.finder_parts(), SIGHTINGS)?;
+        let finder = Arc::new(Mutex::new(Some(finder)));
+        let (sealed, sealed_ids) = mpsc::unbounded_channel();
+        let (messages, bundler) = self.start_bundler(sealed, Arc::clone(&finder), stop.clone())?;
+        let intake = self.start_intake(sightings, messages.clone())?;
+        let (events, done) = mpsc::unbounded_channel();
+        let ended = CancellationToken::new();
+        let worker = self.start_worker(events, ended.clone());
+        let upkeep = Upkeep {
+            journal: self.parts.journal.clone(),
+            clock: self.parts.clock.clone(),
+            room: Arc::clone(&self.room),
+            finder: Arc::clone(&finder),
+            look_again: Arc::clone(&self.look_again),
+            doubtful: self.doubt.is_some().then(|| self.outbox.clone()),
+            idle: Arc::clone(&self.idle),
+            settle: self.settings.settle,
+            stop: stop.clone(),
+        };
+        let upkeep = tokio::spawn(upkeep.run(sealed_ids, done, messages));
+        stop.cancelled().await;
+        // No more files; what was taken is bundled, and what is open is sealed.
+        let finder = lock(&finder).take();
+        let joined = tokio::task::spawn_blocking(move || {
+            if let Some(finder) = finder {
+                finder.stop();
+            }
+            (intake.join(), bundler.join())
+        });
+        joined.await.ok();
+        self.flush(flush_timeout).await;
+        ended.cancel();
+        worker.await.ok();
+        upkeep.abort();
+        let left = tokio::task::spawn_blocking(move || self.outbox.recover());
+        let left = left.await.map_err(io::Error::other)??;
+        Ok(Flushed {
+            left: left.sealed.into_iter().map(|sealed| sealed.id).collect(),
+        })
+    }
+
+    /// Waits until the outbox is empty, but not for ever.
+    async fn flush(&self, limit: Duration) {
+        let clock = &self.parts.clock;
+        let empty = async {
+            while !lock(&self.room.taken).is_empty() {
+                clock.sleep(Duration::from_millis(20)).await;
+            }
+        };
+        clock.timeout(limit, empty).await.ok();
+    }
+
+    fn finder_parts(&self) -> FinderParts {
+        let settings = &self.settings;
+        FinderParts {
+            root: settings.root(),
+            datatypes: self.datatypes(),
+            scan_interval: settings.scan_interval,
+            min_file_age: settings.min_file_age,
+            disk: Arc::clone(&self.parts.disk),
+            clock: self.parts.clock.clone(),
+        }
+    }
+
+    fn start_bundler(
+        &self,
+        sealed: mpsc::UnboundedSender<String>,
+        finder: Arc<Mutex<Option<Finder>>>,
+        stop: CancellationToken,
+    ) -> io::Result<(Sender, JoinHandle<()>)> {
+        let budget = Arc::new(Budget::new(TAKEN_BYTES));
+        let settings = &self.settings;
+        let style = RowStyle {
+            version: settings.version.clone(),
+            git_commit: settings.git_commit.clone(),
+            lake_url: self.parts.mirrors.first().url().to_owned(),
+            id_column: settings.id_column,
+            index_loadable: settings.index_loadable,
+        };
+        let listener = Foreman {
+            runtime: Handle::current(),
+            clock: self.parts.clock.clone(),
+            room: Arc::clone(&self.room),
+            sealed,
+            finder,
+            stop,
+        };
+        let bundler = Bundler::new(
+            self.outbox.clone(),
+            Arc::clone(settings),
+            style,
+            self.parts.clock.clone(),
+            Arc::clone(&self.held),
+            Arc::clone(&budget),
+            listener,
+        );
+        let (messages, inbox) = std::sync::mpsc::sync_channel(TAKEN);
+        let thread = std::thread::Builder::new()
+            .name("spool-bundle".to_owned())
+            .spawn(move || bundler.run(&inbox))?;
+        Ok((Sender { messages, budget }, thread))
+    }
+
+    fn start_intake(
+        &self,
+        sightings: mpsc::Receiver<Sighting>,
+        bundler: Sender,
+    ) -> io::Result<JoinHandle<()>> {
+        let SpoolParts { disk, clock, .. } = &self.parts;
+        let intake = Intake {
+            taker: Taker::new(&self.settings, Arc::clone(disk), clock.clone()),
+            bad: Bad::new(&self.settings, disk, clock)?,
+            held: Arc::clone(&self.held),
+            bundler,
+            datatypes: self.datatypes(),
+            look_again: Arc::clone(&self.look_again),
+            recall: self.doubt.clone().map(|in_outbox| {
+                Recall::new(self.known(in_outbox), clock.clone(), Handle::current())
+            }),
+            idle: Arc::clone(&self.idle),
+        };
+        std::thread::Builder::new()
+            .name("spool-take".to_owned())
+            .spawn(move || intake.run(sightings))
+    }
+
+    fn datatypes(&self) -> Vec<String> {
+        let datatypes = self.settings.datatypes.iter();
+        datatypes
+            .map(|datatype| datatype.name.as_str().to_owned())
+            .collect()
+    }
+
+    fn start_worker(
+        &self,
+        events: mpsc::UnboundedSender<Event>,
+        ended: CancellationToken,
+    ) -> tokio::task::JoinHandle<()> {
+        let (clock, rng) = (self.parts.clock.clone(), self.parts.rng.clone());
+        let shipper = Shipper {
+            outbox: self.outbox.clone(),
+            mirrors: self.parts.mirrors.clone(),
+            root: self.settings.root(),
+            datatypes: self.datatypes(),
+            held: Arc::clone(&self.held),
+            clock: clock.clone(),
+            rng: rng.clone(),
+            events,
+        };
+        let worker =
+            Worker::new(self.parts.journal.clone(), "spool", clock, rng).concurrency(SHIPS_AT_ONCE);
+        tokio::spawn(async move {
+            worker.run(shipper, ended).await;
+        })
+    }
+}
+
+/// Tells others what the bundler did.
+struct Foreman {
+    runtime: Handle,
+    clock: Clock,
+    room: Arc<Room>,
+    sealed: mpsc::UnboundedSender<String>,
+    finder: Arc<Mutex<Option<Finder>>>,
+    stop: CancellationToken,
+}
+
+impl Listener for Foreman {
+    fn may_begin(&self) -> bool {
+        let free = Arc::clone(&self.room.free);
+        let permit = self.runtime.block_on(async {
+            tokio::select! {
+                biased;
+                permit = free.acquire_owned() => permit.ok(),
+                () = self.stop.cancelled() => None,
+            }
+        });
+        let may = permit.is_some();
+        lock(&self.room.begun).extend(permit);
+        may
+    }
+
+    fn sealed(&self, sealed: &Sealed) {
+        self.room.name(&sealed.id);
+        self.sealed.send(sealed.id.clone()).ok();
+    }
+
+    fn gave_up(&self, error: &io::Error) {
+        tracing::error!(%error, "cannot write a bundle; its files stay and are tried again");
+        drop(lock(&self.room.begun).pop());
+        self.runtime.block_on(async {
+            tokio::select! {
+                () = self.clock.sleep(DISK_PAUSE) => {}
+                () = self.stop.cancelled() => {}
+            }
+        });
+        if let Some(finder) = &*lock(&self.finder) {
+            finder.scan_now();
+        }
+    }
+}
+
+/// What is done beside the line.
+struct Upkeep {
+    journal: Journal,
+    clock: Clock,
+    room: Arc<Room>,
+    finder: Arc<Mutex<Option<Finder>>>,
+    look_again: Arc<AtomicBool>,
+    /// To be told when everything was compared with the lake.
+    doubtful: Option<Outbox>,
+    idle: Arc<AtomicBool>,
+    settle: Duration,
+    stop: CancellationToken,
+}
+
+impl Upkeep {
+    async fn run(
+        mut self,
+        mut sealed: mpsc::UnboundedReceiver<String>,
+        mut done: mpsc::UnboundedReceiver<Event>,
+        bundler: Sender,
+    ) {
+        let mut bundler = Some(bundler);
+        let mut looked = self.clock.elapsed();
+        loop {
+            tokio::select! {
+                // Who holds a sender keeps the bundler waiting.
+                () = self.stop.cancelled(), if bundler.is_some() => bundler = None,
+                id = sealed.recv() => match id {
+                    Some(id) => self.schedule(&id).await,
+                    // The bundler has ended.
+                    None => return self.wait(done).await,
+                },
+                Some(event) = done.recv() => self.note(event),
+                () = self.clock.sleep(TICK_EVERY) => {
+                    if let Some(bundler) = &bundler {
+                        bundler.messages.try_send(Message::Tick).ok();
+                    }
+                    self.end_doubt();
+                    if self.clock.since(looked) >= self.settle
+                        && self.look_again.swap(false, Ordering::Relaxed)
+                    {
+                        looked = self.clock.elapsed();
+                        self.scan();
+                    }
+                }
+            }
+        }
+    }
+
+    /// Once the first scan is over and all of it was taken, and no file has to wait, the outbox knows of everything.
+    fn end_doubt(&mut self) {
+        let scanned = lock(&self.finder)
+            .as_ref()
+            .is_some_and(|finder| finder.counters().last_scan_finished.is_some());
+        let settled = scanned
+            && self.idle.load(Ordering::Acquire)
+            && !self.look_again.load(Ordering::Relaxed);
+        if let Some(outbox) = self.doubtful.take_if(|_| settled)
+            && let Err(error) = outbox.set_complete()
+        {
+            tracing::warn!(%error, "cannot note that the outbox is complete; the next start asks the lake again");
+        }
+    }
+
+    async fn wait(&self, mut done: mpsc::UnboundedReceiver<Event>) {
+        while let Some(event) = done.recv().await {
+            self.note(event);
+        }
+    }
+
+    /// A bundle that could not be scheduled is found in the outbox at the next start.
+    async fn schedule(&self, id: &str) {
+        if let Err(error) = schedule(&self.journal, id).await {
+            tracing::error!(bundle = id, %error, "cannot schedule a bundle; the next start ships it");
+        }
+    }
+
+    fn note(&self, event: Event) {
+        let Event::Done { id, back } = event;
+        lock(&self.room.taken).remove(&id);
+        if !back.is_empty() {
+            // Their names came while the old files were held.
+            self.scan();
+        }
+    }
+
+    fn scan(&self) {
+        if let Some(finder) = &*lock(&self.finder) {
+            finder.scan_now();
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! What is done with a sealed bundle, whenever the journal says so: shipped, confirmed, its files removed, forgotten.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use cannery_journal::worker::{Handler, Outcome, Work};
+use cannery_journal::{Date, Journal, NewEntry};
+use cannery_lake::Mirrors;
+use cannery_runtime::{Clock, Rng};
+use tokio::sync::mpsc;
+
+use super::held::Held;
+use super::outbox::{Outbox, Sealed};
+use super::place::FilePlace;
+use super::remove::{Removed, Remover};
+use super::ship::{ShipError, ship};
+
+const PAUSE_FIRST: Duration = Duration::from_secs(1);
+const PAUSE_MAX: Duration = Duration::from_secs(300);
+
+/// What became of a bundle.
+#[derive(Debug)]
+pub(super) enum Event {
+    /// It is in every mirror, its files are gone, and so is its folder.
+    Done { id: String, back: Vec<FilePlace> },
+}
+
+/// Ships bundles, one at a time or several at once.
+pub(super) struct Shipper {
+    pub(super) outbox: Outbox,
+    pub(super) mirrors: Mirrors,
+    pub(super) root: PathBuf,
+    pub(super) datatypes: Vec<String>,
+    pub(super) held: Arc<Held>,
+    pub(super) clock: Clock,
+    pub(super) rng: Rng,
+    pub(super) events: mpsc::UnboundedSender<Event>,
+}
+
+/// Why a bundle is not done yet.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Unfinished {
+    #[error(transparent)]
+    Ship(#[from] ShipError),
+    #[error("cannot finish bundle `{id}`: {why}")]
+    Disk { id: String, why: io::Error },
+}
+
+/// Puts a bundle on the list; may be done twice.
+pub(super) async fn schedule(journal: &Journal, id: &str) -> Result<(), cannery_journal::Error> {
+    let entry = NewEntry::new(id, cannery_journal::Data::null());
+    journal.add_one(entry).await.map(drop)
+}
+
+#[async_trait]
+impl Handler for Shipper {
+    async fn handle(&self, work: Work) -> Outcome {
+        let id = work.entry.key.as_str();
+        match self.finish(id).await {
+            Ok(()) => Outcome::Done,
+            Err(error) => {
+                let pause = self.pause(&work);
+                tracing::warn!(bundle = id, %error, ?pause, "not shipped yet; trying on");
+                // For ever and without blame: the files stay until it is done.
+                Outcome::Release {
+                    at: Some(Date::from(self.clock.now()).plus(pause)),
+                }
+            }
+        }
+    }
+}
+
+impl Shipper {
+    /// Does what is left to do of a bundle. Every step may be repeated.
+    pub(super) async fn finish(&self, id: &str) -> Result<(), Unfinished> {
+        let failed = |why| Unfinished::Disk {
+            id: id.to_owned(),
+            why,
+        };
+        let Some(sealed) = self.blocking(id, Outbox::sealed).await.map_err(failed)? else {
+            // It was done before, and only the journal did not hear of it.
+            return Ok(());
+        };
+        let confirmed = self.blocking(id, Outbox::is_confirmed).await;
+        if !confirmed.map_err(failed)? {
+            ship(&sealed, &self.outbox, &self.mirrors).await?;
+            let now = self.clock.now();
+            let confirm = move |outbox: &Outbox, id: &str| outbox.confirm(id, now);
+            self.blocking(id, confirm).await.map_err(failed)?;
+        }
+        let removed = self.remove(&sealed).await.map_err(failed)?;
+        self.blocking(id, Outbox::forget).await.map_err(failed)?;
+        self.tell(&sealed, &removed);
+        Ok(())
+    }
+
+    /// Runs something on the outbox where it may block.
+    async fn blocking<T: Send + 'static>(
+        &self,
+        id: &str,
+        work: impl FnOnce(&Outbox, &str) -> io::Result<T> + Send + 'static,
+    ) -> io::Result<T> {
+        let (outbox, id) = (self.outbox.clone(), id.to_owned());
+        tokio::task::spawn_blocking(move || work(&outbox, &id))
+            .await
+            .map_err(io::Error::other)?
+    }
+
+    async fn remove(&self, sealed: &Sealed) -> io::Result<Removed> {
+        let folder = self.root.join(sealed.name.datatype.as_str());
+        let remover = Remover::new(Arc::clone(self.outbox.disk()), folder);
+        let sealed = sealed.clone();
+        tokio::task::spawn_blocking(move || remover.remove(&sealed))
+            .await
+            .map_err(io::Error::other)?
+    }
+
+    fn tell(&self, sealed: &Sealed, removed: &Removed) {
+        let name = sealed.name.datatype.as_str();
+        let Some(datatype) = self.datatypes.iter().position(|known| known == name) else {
+            return;
+        };
+        let place = |name: &str| FilePlace {
+            datatype,
+            date: sealed.name.date,
+            name: name.into(),
+        };
+        let places: Vec<_> = sealed.files.iter().map(|file| place(&file.name)).collect();
+        self.held.release(&places);
+        let back = removed.back.iter().map(|name| place(name)).collect();
+        let id = sealed.id.clone();
+        // Nobody listens any more when the spool ends.
+        self.events.send(Event::Done { id, back }).ok();
+    }
+
+    fn pause(&self, work: &Work) -> Duration {
+        let age = Date::from(self.clock.now()).since(work.entry.meta.arrived);
+        // As long again as it has been tried already.
+        let ceiling = age.clamp(PAUSE_FIRST, PAUSE_MAX);
+        ceiling / 2 + self.rng.jitter(ceiling / 2)
+    }
+}

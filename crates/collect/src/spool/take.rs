@@ -1,0 +1,235 @@
+//! Taking a file: opened, read, and checked against everything that a loader would refuse.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use cannery_formats::Digest;
+use cannery_formats::spool::json_line;
+use cannery_formats::table_schema::RowCheck;
+use cannery_runtime::Clock;
+use cannery_runtime::disk::{Disk, DiskFile, FileId, Kind, Metadata, read_file};
+use jiff::Timestamp;
+
+use super::fault::Fault;
+use super::place::FilePlace;
+use super::settings::SpoolSettings;
+
+/// What makes a file this one and no other, in the state in which it was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mark {
+    pub(crate) id: FileId,
+    pub(crate) size: u64,
+    pub(crate) modified: Timestamp,
+}
+
+impl From<&Metadata> for Mark {
+    fn from(found: &Metadata) -> Self {
+        Self {
+            id: found.id,
+            size: found.len,
+            modified: found.modified,
+        }
+    }
+}
+
+/// A file whose content goes into a bundle.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    pub(crate) place: FilePlace,
+    pub(crate) mark: Mark,
+    pub(crate) read: Timestamp,
+    pub(crate) sha256: Digest,
+    /// Its JSON on one line.
+    pub(crate) raw: Vec<u8>,
+}
+
+/// How an attempt to take a file ended.
+#[derive(Debug)]
+pub(crate) enum Take {
+    Taken(Taken),
+    /// It will never be taken as it is.
+    Bad(Fault),
+    /// It may still be written to, or be a producer's temporary file: an event will tell, or a scan when it is older.
+    NotYet,
+    /// It changed a moment ago, and nobody can tell whether it is still written to.
+    Settling,
+    Gone,
+}
+
+/// How a file came to be known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Heard {
+    /// Its writer closed it, or it was renamed into its place.
+    Finished,
+    /// It was only seen.
+    Seen,
+}
+
+pub(crate) struct Taker {
+    disk: Arc<dyn Disk>,
+    clock: Clock,
+    root: PathBuf,
+    datatypes: Vec<(String, RowCheck)>,
+    extensions: Vec<String>,
+    bytes_max: u64,
+    min_file_age: Duration,
+    settle: Duration,
+}
+
+impl Taker {
+    pub(crate) fn new(settings: &SpoolSettings, disk: Arc<dyn Disk>, clock: Clock) -> Self {
+        let datatypes = settings.datatypes.iter().map(|datatype| {
+            let check = RowCheck::new(&datatype.fields);
+            (datatype.name.as_str().to_owned(), check)
+        });
+        Self {
+            disk,
+            clock,
+            root: settings.root(),
+            datatypes: datatypes.collect(),
+            extensions: settings.extensions.clone(),
+            bytes_max: settings.bundle_bytes_max,
+            min_file_age: settings.min_file_age,
+            settle: settings.settle,
+        }
+    }
+
+    /// Takes a file if it can be taken now.
+    pub(crate) fn take(&self, place: &FilePlace, heard: Heard) -> Take {
+        let below = Path::new(&self.datatypes[place.datatype].0).join(place.below_datatype());
+        let file = match self.disk.open_beneath(&self.root, &below) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Take::Gone,
+            Err(error) => return self.bad_unless_young(&below, unopened(&error)),
+        };
+        match self.read(&*file, place, &below, heard) {
+            Ok(Ok(taken)) => Take::Taken(taken),
+            Ok(Err(Refused::NotYet)) => Take::NotYet,
+            Ok(Err(Refused::Settling)) => Take::Settling,
+            Ok(Err(Refused::Fault(fault))) => self.bad_unless_young(&below, fault),
+            Err(error) => self.bad_unless_young(&below, Fault::Unreadable(error.to_string())),
+        }
+    }
+
+    fn read(
+        &self,
+        file: &dyn DiskFile,
+        place: &FilePlace,
+        below: &Path,
+        heard: Heard,
+    ) -> io::Result<Result<Taken, Refused>> {
+        let found = file.metadata()?;
+        if let Some(fault) = self.fault_of(place, below, &found)? {
+            return Ok(Err(fault.into()));
+        }
+        if heard == Heard::Seen {
+            match file.has_writer()? {
+                Some(false) => {}
+                Some(true) => return Ok(Err(Refused::NotYet)),
+                None if self.age(found.modified) < self.settle => {
+                    return Ok(Err(Refused::Settling));
+                }
+                None => {}
+            }
+        }
+        let read = self.clock.now();
+        let content = read_file(file, self.bytes_max)?;
+        let mark = Mark::from(&found);
+        let after = Mark::from(&file.metadata()?);
+        if after != mark || content.len() as u64 != mark.size {
+            // Somebody writes to it; when he has done, there is an event.
+            return Ok(Err(Refused::NotYet));
+        }
+        let raw = match self.check(place.datatype, &content) {
+            Ok(raw) => raw,
+            Err(fault) => return Ok(Err(fault.into())),
+        };
+        Ok(Ok(Taken {
+            place: place.clone(),
+            mark,
+            read,
+            sha256: Digest::of(&content),
+            raw,
+        }))
+    }
+
+    /// What can be told without reading it.
+    fn fault_of(
+        &self,
+        place: &FilePlace,
+        below: &Path,
+        found: &Metadata,
+    ) -> io::Result<Option<Fault>> {
+        let is_wanted = |extension: &String| place.name.ends_with(extension.as_str());
+        Ok(if found.kind != Kind::File {
+            Some(Fault::Special)
+        } else if !self.extensions.iter().any(is_wanted) {
+            Some(Fault::Extension)
+        } else if found.len == 0 {
+            Some(Fault::Empty)
+        } else if found.len > self.bytes_max {
+            Some(Fault::TooLarge { bytes: found.len })
+        } else if found.links > 1 && found.owner != self.owner_of_folder(below)? {
+            Some(Fault::ForeignLink)
+        } else {
+            None
+        })
+    }
+
+    /// Who files into this folder.
+    fn owner_of_folder(&self, below: &Path) -> io::Result<u32> {
+        let folder = below.parent().unwrap_or(Path::new(""));
+        Ok(self.disk.metadata(&self.root.join(folder))?.owner)
+    }
+
+    fn check(&self, datatype: usize, content: &[u8]) -> Result<Vec<u8>, Fault> {
+        let raw = json_line(content).map_err(|fault| Fault::Json(fault.to_string()))?;
+        let fits = self.datatypes[datatype].1.fits(&raw);
+        fits.map_err(|misfit| Fault::Schema(misfit.to_string()))?;
+        Ok(raw.into_owned())
+    }
+
+    /// A young file may be half written, or wait for its real name.
+    fn bad_unless_young(&self, below: &Path, fault: Fault) -> Take {
+        match self.disk.metadata(&self.root.join(below)) {
+            Ok(found) if self.age(found.modified) < self.min_file_age => Take::NotYet,
+            Ok(_) => Take::Bad(fault),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Take::Gone,
+            Err(_) => Take::Bad(fault),
+        }
+    }
+
+    /// How long ago that was; nothing for what is to come.
+    fn age(&self, date: Timestamp) -> Duration {
+        let age = self.clock.now().duration_since(date);
+        Duration::try_from(age).unwrap_or(Duration::ZERO)
+    }
+}
+
+enum Refused {
+    NotYet,
+    Settling,
+    Fault(Fault),
+}
+
+impl From<Fault> for Refused {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
+    }
+}
+
+fn unopened(error: &io::Error) -> Fault {
+    // A link is refused as a loop; one in the middle as leading out.
+    let is_link = [libc::ELOOP, libc::EXDEV]
+        .map(Some)
+        .contains(&error.raw_os_error());
+    match error.raw_os_error() {
+        _ if is_link => Fault::Link,
+        // Opening a socket, or a device without a driver.
+        Some(libc::ENXIO | libc::ENODEV) => Fault::Special,
+        Some(libc::ENOTDIR) => Fault::Link,
+        _ => Fault::Unreadable(error.to_string()),
+    }
+}
