@@ -35,7 +35,7 @@ fn settings() -> SpoolSettings {
     SpoolSettings {
         experiment: Experiment::new("ndt").unwrap(),
         home: PathBuf::from("/spool"),
-        object_home: ObjectHome::new("autoload/v1", None).unwrap(),
+        object_home: ObjectHome::V1,
         node: NodeName::parse("mlab1-lga01").unwrap(),
         datatypes: vec![DatatypeSettings {
             name: Datatype::new("foo1").unwrap(),
@@ -81,7 +81,7 @@ async fn live(disk: &SimDisk, mirrors: &Mirrors, life: u64) -> io::Result<()> {
     let clock = simulated.clock();
     let shared: Arc<dyn Disk> = Arc::new(disk.clone());
     let settings = settings();
-    let outbox = Outbox::open(Arc::clone(&shared), Path::new("/work/outbox"))?;
+    let outbox = Outbox::open(Arc::clone(&shared), Path::new("/node/outbox"))?;
     let (events, _kept) = mpsc::unbounded_channel();
     let shipper = Shipper {
         outbox: outbox.clone(),
@@ -183,7 +183,7 @@ async fn check(disk: &SimDisk, mirrors: &Mirrors, context: &str) {
         assert_eq!(found, expected, "{context}, {part:?}: {}", log());
     }
     assert_eq!(disk.read_dir(&folder()).unwrap(), [], "{context}");
-    let outbox = disk.read_dir(Path::new("/work/outbox")).unwrap();
+    let outbox = disk.read_dir(Path::new("/node/outbox")).unwrap();
     assert_eq!(outbox, [], "{context}");
     let sent = disk.read_dir(&Path::new(ROOT).join("foo1/.sent")).unwrap();
     assert_eq!(sent, [], "{context}");

@@ -21,7 +21,7 @@ mod interloper;
 mod race;
 
 const MIB: u64 = 1 << 20;
-const SOURCE: &str = "/home/datatypes/foo1.json";
+const SOURCE: &str = "/spool/datatypes/foo1.json";
 
 fn key() -> Key {
     let (experiment, datatype) = (Experiment::new("ndt"), Datatype::new("foo1"));
