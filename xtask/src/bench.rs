@@ -40,6 +40,10 @@ const BENCHES: &[Bench] = &[
         name: "lake",
         package: "cannery-lake",
     },
+    Bench {
+        name: "spool",
+        package: "cannery-collect",
+    },
 ];
 
 pub(crate) fn run(mut args: Args) -> Result<()> {
@@ -165,7 +169,7 @@ mod tests {
         };
         assert_eq!(
             error.to_string(),
-            "no benchmark `lke`; there are: journal, lake"
+            "no benchmark `lke`; there are: journal, lake, spool"
         );
         assert_eq!(chosen(&[]).ok().map(|all| all.len()), Some(BENCHES.len()));
     }

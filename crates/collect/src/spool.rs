@@ -25,6 +25,7 @@ mod known;
 mod line;
 mod outbox;
 mod place;
+mod progress;
 mod recall;
 mod remove;
 mod settings;
@@ -36,4 +37,5 @@ mod take;
 mod crash_tests;
 
 pub use line::{Flushed, Spool, SpoolParts};
+pub use progress::{Passed, Progress};
 pub use settings::{BadFiles, DatatypeSettings, SpoolSettings};

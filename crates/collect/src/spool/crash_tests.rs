@@ -91,6 +91,7 @@ async fn live(disk: &SimDisk, mirrors: &Mirrors, life: u64) -> io::Result<()> {
         held: Arc::new(Held::default()),
         clock: clock.clone(),
         rng: Rng::seeded(5),
+        progress: Arc::default(),
         events,
     };
     for sealed in outbox.recover()?.sealed {

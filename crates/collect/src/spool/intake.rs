@@ -13,6 +13,7 @@ use super::bundler::Message;
 use super::find::{Evidence, Found, Oddity, Sighting};
 use super::held::Held;
 use super::place::FilePlace;
+use super::progress::Progress;
 use super::recall::{Memory, Recall};
 use super::take::{Heard, Take, Taken, Taker};
 
@@ -26,6 +27,7 @@ pub(super) struct Intake {
     pub(super) look_again: Arc<AtomicBool>,
     /// While the outbox may have been lost.
     pub(super) recall: Option<Recall>,
+    pub(super) progress: Arc<Progress>,
     /// Set when nothing waits to be taken.
     pub(super) idle: Arc<AtomicBool>,
 }
@@ -42,6 +44,7 @@ impl Intake {
                 Sighting::File(found) => self.take(found),
                 Sighting::Odd { below, fault } => {
                     let (word, text) = words(fault);
+                    self.progress.met_bad();
                     self.bad.treat(&below, word, text);
                 }
             }
@@ -58,6 +61,7 @@ impl Intake {
         match self.taker.take(&place, heard) {
             Take::Taken(taken) => self.keep(taken),
             Take::Bad(fault) => {
+                self.progress.met_bad();
                 let below = self.below(&place);
                 self.bad.treat(&below, fault.word(), &fault.to_string());
             }
@@ -73,15 +77,17 @@ impl Intake {
             .as_mut()
             .map_or(Memory::New, |recall| recall.remember(&taken));
         match (memory, &mut self.recall) {
-            (Memory::Shipped, Some(recall)) => {
-                if let Err(error) = recall.remove(&taken) {
+            (Memory::Shipped, Some(recall)) => match recall.remove(&taken) {
+                Ok(()) => self.progress.removed(1),
+                Err(error) => {
                     tracing::error!(file = taken.place.filename(), %error, "cannot remove a file that is in the lake");
                 }
-            }
+            },
             (Memory::Unknown, _) => self.look_again.store(true, Ordering::Relaxed),
             (Memory::New | Memory::Shipped, _) => {
                 self.held.hold(&taken.place);
                 self.bundler.send(taken);
+                self.progress.took();
             }
         }
     }

@@ -28,6 +28,7 @@ use super::intake::{Intake, Sender};
 use super::known::Known;
 use super::outbox::{Outbox, Sealed};
 use super::place::FilePlace;
+use super::progress::Progress;
 use super::recall::Recall;
 use super::settings::SpoolSettings;
 use super::shipper::{Event, Shipper, schedule};
@@ -78,6 +79,7 @@ pub struct Spool {
     room: Arc<Room>,
     look_again: Arc<AtomicBool>,
     idle: Arc<AtomicBool>,
+    progress: Arc<Progress>,
     /// Bundles in the outbox, of an outbox that may have been lost.
     doubt: Option<BTreeSet<BundleName>>,
 }
@@ -116,6 +118,7 @@ impl Spool {
             held: Arc::default(),
             look_again: Arc::default(),
             idle: Arc::default(),
+            progress: Arc::default(),
             doubt: None,
             room: Arc::new(Room {
                 free: Arc::new(Semaphore::new(BUNDLES_MAX)),
@@ -187,6 +190,12 @@ impl Spool {
                 name: file.name.clone(),
             })
         })
+    }
+
+    /// What has passed through, while it runs and after.
+    #[must_use]
+    pub fn progress(&self) -> Arc<Progress> {
+        Arc::clone(&self.progress)
     }
 
     /// Collects until `stop`; then seals what is open and ships for at most `flush_timeout` more.
@@ -284,6 +293,7 @@ impl Spool {
             sealed,
             finder,
             stop,
+            progress: Arc::clone(&self.progress),
         };
         let bundler = Bundler::new(
             self.outbox.clone(),
@@ -318,6 +328,7 @@ impl Spool {
                 Recall::new(self.known(in_outbox), clock.clone(), Handle::current())
             }),
             idle: Arc::clone(&self.idle),
+            progress: Arc::clone(&self.progress),
         };
         std::thread::Builder::new()
             .name("spool-take".to_owned())
@@ -345,6 +356,7 @@ impl Spool {
             held: Arc::clone(&self.held),
             clock: clock.clone(),
             rng: rng.clone(),
+            progress: Arc::clone(&self.progress),
             events,
         };
         let worker =
@@ -363,6 +375,7 @@ struct Foreman {
     sealed: mpsc::UnboundedSender<String>,
     finder: Arc<Mutex<Option<Finder>>>,
     stop: CancellationToken,
+    progress: Arc<Progress>,
 }
 
 impl Listener for Foreman {
@@ -381,11 +394,13 @@ impl Listener for Foreman {
     }
 
     fn sealed(&self, sealed: &Sealed) {
+        self.progress.sealed();
         self.room.name(&sealed.id);
         self.sealed.send(sealed.id.clone()).ok();
     }
 
     fn gave_up(&self, error: &io::Error) {
+        self.progress.gave_up();
         tracing::error!(%error, "cannot write a bundle; its files stay and are tried again");
         drop(lock(&self.room.begun).pop());
         self.runtime.block_on(async {

@@ -15,6 +15,7 @@ use tokio::sync::mpsc;
 use super::held::Held;
 use super::outbox::{Outbox, Sealed};
 use super::place::FilePlace;
+use super::progress::Progress;
 use super::remove::{Removed, Remover};
 use super::ship::{ShipError, ship};
 
@@ -37,6 +38,7 @@ pub(super) struct Shipper {
     pub(super) held: Arc<Held>,
     pub(super) clock: Clock,
     pub(super) rng: Rng,
+    pub(super) progress: Arc<Progress>,
     pub(super) events: mpsc::UnboundedSender<Event>,
 }
 
@@ -90,9 +92,12 @@ impl Shipper {
             let now = self.clock.now();
             let confirm = move |outbox: &Outbox, id: &str| outbox.confirm(id, now);
             self.blocking(id, confirm).await.map_err(failed)?;
+            self.progress
+                .shipped(sealed.data.bytes + sealed.index.bytes);
         }
         let removed = self.remove(&sealed).await.map_err(failed)?;
         self.blocking(id, Outbox::forget).await.map_err(failed)?;
+        self.progress.removed(removed.files);
         self.tell(&sealed, &removed);
         Ok(())
     }
