@@ -293,7 +293,10 @@ impl Engine for Embedded {
         jobs.send(Job::Call(op, answer))
             .await
             .map_err(|_| self.why_closed())?;
-        answered.await.map_err(|_| self.why_closed())?
+        match answered.await {
+            Ok(answer) => answer,
+            Err(_) => Err(self.why_it_closes().await),
+        }
     }
 
     fn now(&self) -> Date {
@@ -336,6 +339,13 @@ impl Embedded {
         if let Some(timer) = &self.timer {
             timer.abort();
         }
+    }
+
+    /// A request is dropped just before the thread says why it ends.
+    async fn why_it_closes(&self) -> Error {
+        let mut wakes = self.shared.alarm.listen();
+        while wakes.next().await {}
+        self.why_closed()
     }
 
     fn why_closed(&self) -> Error {
