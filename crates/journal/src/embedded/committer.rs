@@ -32,8 +32,13 @@ pub(super) enum Job {
     Tick,
 }
 
-/// How often the thread looks for another request before it falls asleep: for some ten microseconds.
-const LOOKS: usize = 100;
+/// How often the thread looks for another request before it falls asleep, after it answered one about many entries: for
+/// less time than falling asleep and being woken takes.
+const LOOKS: usize = 150;
+const PAUSES_A_LOOK: usize = 16;
+
+/// From how many entries on a request is one of somebody who drains, and comes back at once.
+const MANY: usize = 32;
 
 /// How many requests share a commit at most.
 const JOBS_MAX: usize = 1_024;
@@ -91,20 +96,20 @@ impl Committer {
 
     fn serve(&mut self, jobs: &mut mpsc::Receiver<Job>) -> Result<(), Error> {
         self.publish();
-        let mut answered = false;
+        let mut soon = false;
         loop {
             let first = if self.is_compacting() && !self.stuck {
                 // What waits goes first; without anything, the work goes on.
                 jobs.try_recv().ok()
             } else {
                 self.stuck = false;
-                match next_job(jobs, answered) {
+                match next_job(jobs, soon) {
                     Some(job) => Some(job),
                     None => return self.end(),
                 }
             };
             let calls = gather(first, jobs);
-            answered = !calls.is_empty();
+            soon = calls.iter().any(|(op, _)| size_of(op) >= MANY);
             self.check_folder()?;
             self.rest()?;
             let (now, unable) = self.sweep()?;
@@ -394,16 +399,39 @@ pub(super) fn checkpoint(state: &State<Home>, incarnation: u64, front: u32) -> C
     }
 }
 
-/// The next job; none when nobody can ask any more. Who was just answered often asks again at once: falling asleep and
-/// being woken would take longer than his request.
-fn next_job(jobs: &mut mpsc::Receiver<Job>, answered: bool) -> Option<Job> {
-    for _ in 0..if answered { LOOKS } else { 0 } {
+/// The next job; none when nobody can ask any more.
+fn next_job(jobs: &mut mpsc::Receiver<Job>, soon: bool) -> Option<Job> {
+    for _ in 0..if soon { LOOKS } else { 0 } {
         if let Ok(job) = jobs.try_recv() {
             return Some(job);
         }
-        std::thread::yield_now();
+        // Not a yield: the scheduler would let the thread wait for it later, when a date has come.
+        for _ in 0..PAUSES_A_LOOK {
+            std::hint::spin_loop();
+        }
     }
     jobs.blocking_recv()
+}
+
+/// How many entries an operation is about.
+fn size_of(op: &Op) -> usize {
+    match op {
+        Op::Add(adds) => adds.len(),
+        Op::Claim { count, .. } => *count as usize,
+        Op::DoneAndClaim { done, count, .. } => done.len().max(*count as usize),
+        Op::Heartbeat(tokens)
+        | Op::Done(tokens)
+        | Op::Release { tokens, .. }
+        | Op::Fail { tokens, .. } => tokens.len(),
+        Op::Cancel(_)
+        | Op::Requeue(_)
+        | Op::Forget(_)
+        | Op::Get(_)
+        | Op::List(_)
+        | Op::Stats
+        | Op::Sweep
+        | Op::Declare(_) => 1,
+    }
 }
 
 /// All jobs that wait, up to a bound.
