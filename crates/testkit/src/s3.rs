@@ -25,6 +25,25 @@ pub struct S3Access {
     pub secret: String,
 }
 
+/// Its own command looks at a condition and then writes, in any number of threads: between the two another may write. Here
+/// one request changes something at a time.
+const MOTO: &str = r#"
+import sys, threading
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
+from werkzeug.serving import run_simple
+
+moto = DomainDispatcherApplication(create_backend_app)
+changing = threading.Lock()
+
+def application(environ, start_response):
+    if environ["REQUEST_METHOD"] in ("GET", "HEAD"):
+        return moto(environ, start_response)
+    with changing:
+        return moto(environ, start_response)
+
+run_simple("127.0.0.1", int(sys.argv[1]), application, threaded=True, request_handler=MotoRequestHandler)
+"#;
+
 /// A running server with an empty bucket.
 #[derive(Debug)]
 pub struct S3Server {
@@ -35,15 +54,15 @@ pub struct S3Server {
 }
 
 impl S3Server {
-    /// moto: create-if-absent and If-Match are right and atomic. It takes any secret.
+    /// moto: create-if-absent and If-Match are right, and atomic as it is run here. It takes any secret.
     ///
     /// # Errors
     /// [`Error::MissingTool`], or the end of the log.
     pub async fn moto() -> Result<Self> {
-        let program = tools::python("moto_server")?;
+        let program = tools::python("moto_server")?.with_file_name("python3");
         let command = |port: u16, _: &S3Access, _: &Path| {
             let mut command = server::command(&program);
-            command.args(["-H", "127.0.0.1", "-p", &port.to_string()]);
+            command.args(["-c", MOTO, &port.to_string()]);
             command
         };
         Self::start("moto_server", command).await
