@@ -15,7 +15,7 @@ use std::sync::Arc;
 use cannery_formats::spool::BundleTime;
 use cannery_runtime::Clock;
 use cannery_runtime::disk::{Disk, Kind, create_dir_all, read, write_durably};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 #[cfg(test)]
@@ -126,13 +126,7 @@ impl Quarantine {
     }
 
     fn next_time(&mut self, now: Timestamp) -> BundleTime {
-        let now = BundleTime::from_timestamp(now);
-        let next = match self.last {
-            Some(last) if now <= last => {
-                BundleTime::from_timestamp(last.timestamp() + SignedDuration::from_micros(1))
-            }
-            Some(_) | None => now,
-        };
+        let next = BundleTime::from_timestamp(now).after(self.last);
         self.last = Some(next);
         next
     }
@@ -146,7 +140,9 @@ impl Quarantine {
             };
             let mut names = self.names(&day)?;
             if names.is_empty() {
-                self.disk.remove_dir(&day)?;
+                // Reasons without files, which a crash left.
+                remove_all(&*self.disk, &day)?;
+                self.bytes = self.weigh()?;
                 continue;
             }
             names.sort();
@@ -171,7 +167,7 @@ impl Quarantine {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 Err(error) => return Err(error),
             };
-            self.disk.remove_file(&path)?;
+            remove_all(&*self.disk, &path)?;
             self.bytes = self.bytes.saturating_sub(bytes);
         }
         Ok(())
@@ -276,6 +272,17 @@ impl Quarantine {
         }
         Ok(bytes)
     }
+}
+
+/// Removes a file, or a folder with everything in it.
+fn remove_all(disk: &dyn Disk, path: &Path) -> io::Result<()> {
+    if disk.metadata(path)?.kind != Kind::Dir {
+        return disk.remove_file(path);
+    }
+    for entry in disk.read_dir(path)? {
+        remove_all(disk, &path.join(entry.name))?;
+    }
+    disk.remove_dir(path)
 }
 
 fn reason_of(file: &Path) -> PathBuf {

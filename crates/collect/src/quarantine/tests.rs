@@ -124,3 +124,33 @@ fn a_power_cut_loses_neither_file_nor_reason() {
         );
     }
 }
+
+/// A folder that was quarantined whole, and a reason that lost its file, go like everything else.
+#[tokio::test]
+async fn folders_and_lone_reasons_make_room_too() {
+    let bench = Bench::new();
+    let mut quarantine = bench.open(3_000);
+    bench.file("ndt/foo1/2026/11/15/16/deep.json", 100);
+    let folder = "ndt/foo1/2026/11/15/16";
+    let path = Path::new(HOME).join(folder);
+    quarantine.put(&path, folder, "depth", "a folder").unwrap();
+    let lone = Path::new(HOME).join(".quarantine/20261101/x.reason.json");
+    create_dir_all(&bench.disk, lone.parent().unwrap()).unwrap();
+    write_durably(&bench.disk, &lone, &[b'x'; 500]).unwrap();
+    let mut quarantine = bench.open(3_000);
+    for number in 0..10 {
+        bench.simulated.advance(Duration::from_secs(86_400)).await;
+        let file = format!("ndt/foo1/2026/11/15/{number}.json");
+        let path = bench.file(&file, 800);
+        quarantine
+            .put(&path, &file, "empty", "it is empty")
+            .unwrap();
+    }
+    assert!(quarantine.bytes() <= 3_000);
+    assert!(bench.disk.metadata(&lone).is_err());
+    let kept = quarantine.list().unwrap();
+    assert!(
+        kept.iter().all(|kept| !kept.id.ends_with("-16")),
+        "{kept:?}"
+    );
+}

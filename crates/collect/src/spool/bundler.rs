@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use cannery_formats::spool::{BundleName, BundleTime, SpoolDate};
 use cannery_runtime::Clock;
-use jiff::SignedDuration;
 
 use super::budget::Budget;
 use super::bundle::{OpenBundle, RowStyle};
@@ -27,6 +26,9 @@ pub(super) enum Message {
 
 /// Who hears of what becomes of bundles. Called on the bundler's thread.
 pub(super) trait Listener: Send {
+    /// Whether another bundle may be begun without waiting.
+    fn has_room(&self) -> bool;
+
     /// Waits until another bundle may be begun; false when it may not, because everything ends.
     fn may_begin(&self) -> bool;
 
@@ -121,6 +123,10 @@ impl<L: Listener> Bundler<L> {
     }
 
     fn begin(&mut self, which: (usize, SpoolDate)) -> bool {
+        if !self.listener.has_room() {
+            // Nobody else makes room: what is open takes it, and only what is sealed is shipped.
+            self.seal_oldest();
+        }
         if !self.listener.may_begin() {
             return false;
         }
@@ -151,15 +157,16 @@ impl<L: Listener> Bundler<L> {
 
     /// Later than any before, also when the clock went back.
     fn next_time(&mut self) -> BundleTime {
-        let now = BundleTime::from_timestamp(self.clock.now());
-        let next = match self.last {
-            Some(last) if now <= last => {
-                BundleTime::from_timestamp(last.timestamp() + SignedDuration::from_micros(1))
-            }
-            Some(_) | None => now,
-        };
+        let next = BundleTime::from_timestamp(self.clock.now()).after(self.last);
         self.last = Some(next);
         next
+    }
+
+    fn seal_oldest(&mut self) {
+        let oldest = self.open.iter().min_by_key(|(_, open)| open.since);
+        if let Some(which) = oldest.map(|(which, _)| *which) {
+            self.seal(which);
+        }
     }
 
     fn seal_old(&mut self) {

@@ -379,6 +379,10 @@ struct Foreman {
 }
 
 impl Listener for Foreman {
+    fn has_room(&self) -> bool {
+        self.room.free.available_permits() > 0
+    }
+
     fn may_begin(&self) -> bool {
         let free = Arc::clone(&self.room.free);
         let permit = self.runtime.block_on(async {

@@ -140,3 +140,24 @@ async fn what_cannot_be_collected_is_kept_with_its_reason_and_blocks_nothing() {
     assert!(secret.exists(), "what a link points to is not touched");
     node.audit(&[]).await;
 }
+
+/// More dates at once than bundles may be: what is open must make room.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backlog_of_many_dates_is_no_dead_end() {
+    let mut node = Node::new();
+    for number in 0..40 {
+        let date = format!("2026/{:02}/{:02}", 1 + number % 12, 1 + number % 28);
+        let name = format!("{date}/{number}.json");
+        node.produce("foo1", &name, &format!("{{\"n\":{number}}}"), true);
+    }
+    let clock = Clock::real();
+    let most_are_gone = async {
+        while node.files_left() > 16 {
+            clock.sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let soon = clock.timeout(Duration::from_secs(60), most_are_gone);
+    let flushed = collect(&node, async { soon.await.unwrap() }).await;
+    assert_eq!((flushed, node.files_left()), (Flushed::default(), 0));
+    node.audit(&["--expect-drained"]).await;
+}

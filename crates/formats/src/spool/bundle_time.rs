@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use jiff::{Timestamp, civil, tz::TimeZone};
+use jiff::{SignedDuration, Timestamp, civil, tz::TimeZone};
 
 /// An instant in UTC microseconds of the years 1 to 9999, written `20261115T182403.850914Z`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -27,6 +27,17 @@ impl BundleTime {
         // Rounding down can leave the range only at its lower end, which the clamp below would have cut anyway.
         let whole = Timestamp::from_microsecond(micros).unwrap_or(first);
         Self(whole.max(first))
+    }
+
+    /// This instant, or the one after `last` where it is not later: no two are the same, also when a clock went back.
+    #[must_use]
+    pub fn after(self, last: Option<Self>) -> Self {
+        match last {
+            Some(last) if self <= last => {
+                Self::from_timestamp(last.0 + SignedDuration::from_micros(1))
+            }
+            Some(_) | None => self,
+        }
     }
 
     /// The instant.
