@@ -34,7 +34,7 @@ pub(super) enum Job {
 
 /// How often the thread looks for another request before it falls asleep, after it answered one about many entries: for
 /// less time than falling asleep and being woken takes.
-const LOOKS: usize = 150;
+const LOOKS: usize = 400;
 const PAUSES_A_LOOK: usize = 16;
 
 /// From how many entries on a request is one of somebody who drains, and comes back at once.

@@ -90,13 +90,13 @@ impl<'a, D: Handle, L: Ledger<D>> Act<'a, D, L> {
                 worker,
                 count,
             } => {
-                let fates = done.iter().map(|token| self.done(token)).collect();
+                let fates = self.done_all(done);
                 Reply::DoneAndClaimed(fates, self.claim(worker, *count, tokens))
             }
             Op::Heartbeat(held) => {
                 Reply::Beats(held.iter().map(|token| self.heartbeat(token)).collect())
             }
-            Op::Done(held) => Reply::Fates(held.iter().map(|token| self.done(token)).collect()),
+            Op::Done(held) => Reply::Fates(self.done_all(held)),
             Op::Release { tokens, at } => Reply::Fates(
                 tokens
                     .iter()

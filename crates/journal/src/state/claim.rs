@@ -44,6 +44,13 @@ impl<D: Handle> State<D> {
             .collect()
     }
 
+    /// Looks at what the ends of these leases will look for, all at once: one after the other, each would wait for memory
+    /// by itself, and that is most of what an end costs.
+    fn foresee(&self, tokens: &[Token]) {
+        let ids = tokens.iter().filter_map(|token| self.held(token));
+        self.keys.foresee(ids.map(|id| (&self.slot(id).key, id)));
+    }
+
     /// The entry that a token still holds.
     fn held(&self, token: &Token) -> Option<SlotId> {
         let id = *self.leases.get(&(token.incarnation, token.counter))?;
@@ -103,7 +110,12 @@ impl<D: Handle, L: Ledger<D>> Act<'_, D, L> {
         Beat::Until(deadline)
     }
 
-    pub(super) fn done(&mut self, token: &Token) -> Fate {
+    pub(super) fn done_all(&mut self, tokens: &[Token]) -> Vec<Fate> {
+        self.state.foresee(tokens);
+        tokens.iter().map(|token| self.done(token)).collect()
+    }
+
+    fn done(&mut self, token: &Token) -> Fate {
         let Some(id) = self.state.held(token) else {
             return Fate::Lost;
         };
