@@ -8,12 +8,16 @@ use clap::{Args, Parser, Subcommand};
 use crate::config::units::Bytes;
 
 pub(crate) mod journal;
+pub(crate) mod spool;
 pub(crate) mod words;
 
 use journal::JournalCommand;
+use spool::{CollectArgs, ImportArgs, ObjectHomeArgs, SchemaArgs, SpoolCommand};
 
 const EXAMPLES: &str = "Examples:
   cannery up                         run everything on this machine
+  cannery collect                    collect the files of the configured spools
+  cannery ls ndt/foo1/2026/11/15     see what was collected
   cannery doctor                     check configuration, lake, disk and limits
   cannery lake put a/b.json b.json   store an object
   cannery lake ls                    see what is stored
@@ -72,6 +76,51 @@ pub(crate) enum Command {
         after_help = "Example:\n  cannery up --workspace /srv/cannery\n\nCtrl-C stops it; SIGHUP reads the configuration again."
     )]
     Up(UpArgs),
+    /// Collect small files from folders into the lake, until it is told to stop
+    #[command(
+        after_help = "Examples:\n  cannery collect --config-file cannery.yml\n  cannery collect --experiment ndt --datatype foo1 --home /var/spool\n\nWithout --experiment, all spools of the configuration. Ctrl-C or SIGTERM flushes; exit code 3 when something is left for the next start."
+    )]
+    Collect(CollectArgs),
+    /// Collect a backlog from another folder once, and end
+    #[command(
+        after_help = "Example:\n  cannery import /mnt/old/spool --experiment ndt --datatype foo1\n\nFiles that the lake has already are recognised. A file leaves the folder once it is provably in the lake."
+    )]
+    Import(ImportArgs),
+    /// Write the table schemas of datatypes, to look at; uploads nothing
+    #[command(
+        after_help = "Example:\n  cannery schema --datatype foo1 --datatype bar1 --datatype-file bar1:/path/bar1.json"
+    )]
+    Schema(SchemaArgs),
+    /// Look at spools: what waits, what could not be collected, what was shipped
+    #[command(subcommand)]
+    Spool(SpoolCommand),
+    /// List what was collected: experiments, datatypes, dates, records
+    #[command(
+        after_help = "Examples:\n  cannery ls\n  cannery ls ndt/foo1\n  cannery ls ndt/foo1/2026/11/15"
+    )]
+    Ls {
+        /// EXPERIMENT, EXPERIMENT/DATATYPE, or EXPERIMENT/DATATYPE/YYYY/MM/DD
+        place: Option<String>,
+        #[command(flatten)]
+        objects: ObjectHomeArgs,
+        #[command(flatten)]
+        storage: StorageArg,
+    },
+    /// Print records that were collected
+    #[command(
+        after_help = "Examples:\n  cannery get ndt/foo1/2026/11/15/a.json\n  cannery get --row ndt/foo1/2026/11/15/a.json"
+    )]
+    Get {
+        /// EXPERIMENT/DATATYPE/YYYY/MM/DD/FILE
+        record: String,
+        /// The whole row, with date and archiver
+        #[arg(long)]
+        row: bool,
+        #[command(flatten)]
+        objects: ObjectHomeArgs,
+        #[command(flatten)]
+        storage: StorageArg,
+    },
     /// Check, show and describe the configuration
     #[command(subcommand)]
     Config(ConfigCommand),

@@ -1,14 +1,23 @@
 //! One file a command: each takes its arguments and what it needs, and returns an exit code or a failure.
 
+pub(crate) mod collect;
 pub(crate) mod config;
 pub(crate) mod doctor;
 pub(crate) mod journal;
 pub(crate) mod lake;
+mod lake_watch;
 pub(crate) mod manual;
+pub(crate) mod records;
+pub(crate) mod schema;
 mod signals;
+pub(crate) mod spool;
+mod spool_watch;
 pub(crate) mod up;
 
+use std::sync::Arc;
+
 use cannery_lake::{LakeMetrics, RetryPolicy};
+use cannery_runtime::disk::Disk;
 use cannery_runtime::{Clock, PrivateUrl, Rng};
 
 use crate::cli::Global;
@@ -24,6 +33,7 @@ pub(crate) struct Context {
     pub(crate) output: Output,
     pub(crate) clock: Clock,
     pub(crate) rng: Rng,
+    disk: Arc<dyn Disk>,
     pub(crate) loader: Loader,
     /// What the stores may know of the environment.
     pub(crate) variables: Vec<(String, String)>,
@@ -34,7 +44,12 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    pub(crate) fn new(global: &Global, clock: Clock, variables: Vec<(String, String)>) -> Self {
+    pub(crate) fn new(
+        global: &Global,
+        clock: Clock,
+        disk: Arc<dyn Disk>,
+        variables: Vec<(String, String)>,
+    ) -> Self {
         let environment = Environment::all(variables.clone());
         let program_folders = variables
             .iter()
@@ -62,6 +77,7 @@ impl Context {
             output: Output { json: global.json },
             clock,
             rng: Rng::from_os(),
+            disk,
             loader: Loader {
                 source,
                 environment,
@@ -72,6 +88,11 @@ impl Context {
             program_folders,
             same_place: same_place(global),
         }
+    }
+
+    /// The disk that is written to.
+    pub(crate) fn disk(&self) -> Arc<dyn Disk> {
+        Arc::clone(&self.disk)
     }
 
     pub(crate) async fn config(&self) -> Result<Config, Failure> {
@@ -87,6 +108,7 @@ impl Context {
         Tools {
             clock: self.clock.clone(),
             rng: self.rng.clone(),
+            disk: self.disk(),
             metrics: LakeMetrics::default(),
             retry: RetryPolicy {
                 deadline,
@@ -120,13 +142,14 @@ pub(crate) enum Patience {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cannery_runtime::RealDisk;
     use clap::Parser as _;
 
     fn context(arguments: &[&str]) -> Context {
         let cli = crate::cli::Cli::parse_from(arguments.iter().copied().chain(["doctor"]));
         let variables =
             ["AWS_SESSION_TOKEN", "AWS_REGION"].map(|name| (name.to_owned(), "value".to_owned()));
-        Context::new(&cli.global, Clock::real(), variables.to_vec())
+        Context::new(&cli.global, Clock::real(), Arc::new(RealDisk), variables.to_vec())
     }
 
     #[test]

@@ -14,6 +14,7 @@ pub(crate) mod journal;
 mod node;
 mod raw;
 pub(crate) mod source;
+pub(crate) mod spool;
 mod storage;
 mod tree;
 mod typed;
@@ -23,6 +24,7 @@ use environment::Environment;
 use journal::JournalSettings;
 use node::{DEFAULT_NODE, check_node};
 use raw::{RawConfig, RawServe, RawStorage};
+use spool::SpoolConfig;
 pub(crate) use storage::Storage;
 use storage::refuse_twins;
 use units::Span;
@@ -37,6 +39,7 @@ pub(crate) struct Config {
     pub(crate) workspace: PathBuf,
     pub(crate) node: String,
     pub(crate) object_storage: Vec<Storage>,
+    pub(crate) spools: Vec<SpoolConfig>,
     pub(crate) journals: BTreeMap<String, JournalSettings>,
     pub(crate) serve: Serve,
     pub(crate) flush_timeout: Span,
@@ -155,8 +158,10 @@ impl Config {
             .map(|(at, storage)| Storage::check(storage, at, &workspace))
             .collect::<Result<Vec<_>, _>>()?;
         refuse_twins(&object_storage)?;
+        let node = check_node(raw.node.as_deref().unwrap_or(DEFAULT_NODE), origin)?;
         Ok(Self {
-            node: check_node(raw.node.as_deref().unwrap_or(DEFAULT_NODE), origin)?,
+            spools: spool::check_all(raw.spools, &workspace, &node)?,
+            node,
             journals: journal::check(raw.journals)?,
             serve: Serve::check(&raw.serve)?,
             flush_timeout: raw.flush_timeout.unwrap_or(DEFAULT_FLUSH_TIMEOUT),
@@ -176,6 +181,7 @@ impl Config {
             ("workspace", self.workspace != new.workspace),
             ("node", self.node != new.node),
             ("object_storage", self.object_storage != new.object_storage),
+            ("spools", self.spools != new.spools),
             ("journals", self.journals != new.journals),
             ("serve", self.serve != new.serve),
         ]

@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use cannery_lake::{Identity, Lake, LakeMetrics, Mirrors, Parts, RetryPolicy};
-use cannery_runtime::disk::{Disk as _, read, write_private};
+use cannery_runtime::disk::{Disk, read, write_private};
 use cannery_runtime::workspace::WorkspaceError;
 use cannery_runtime::{Clock, RealDisk, Rng, Secret};
 use serde::{Deserialize, Serialize};
 
+use crate::cli::StorageArg;
 use crate::config::Config;
 use crate::failure::{ExitCode, Failure};
 use crate::version;
@@ -21,6 +22,8 @@ const NOTE_BYTES_MAX: u64 = 4096;
 pub(crate) struct Tools {
     pub(crate) clock: Clock,
     pub(crate) rng: Rng,
+    /// The disk of a lake in a folder.
+    pub(crate) disk: Arc<dyn Disk>,
     pub(crate) metrics: LakeMetrics,
     pub(crate) retry: RetryPolicy,
     /// The variables of the process.
@@ -43,7 +46,7 @@ pub(crate) fn open(config: &Config, tools: &Tools) -> Result<Mirrors, Failure> {
         let credentials = storage.credentials(store_variables(&tools.variables));
         let store = storage
             .url
-            .open(&credentials, Arc::new(RealDisk), tools.rng.clone())
+            .open(&credentials, Arc::clone(&tools.disk), tools.rng.clone())
             .map_err(|error| unusable(error.to_string()))?;
         let lake = Lake::new(Parts {
             id: storage.id.clone(),
@@ -59,6 +62,23 @@ pub(crate) fn open(config: &Config, tools: &Tools) -> Result<Mirrors, Failure> {
         lakes.push(lake);
     }
     Ok(Mirrors::new(lakes).expect("a checked configuration has a storage"))
+}
+
+/// The lake that was named, or the first.
+pub(crate) fn chosen<'a>(mirrors: &'a Mirrors, storage: &StorageArg) -> Result<&'a Lake, Failure> {
+    let Some(id) = &storage.storage else {
+        return Ok(mirrors.first());
+    };
+    mirrors.by_id(id).ok_or_else(|| {
+        let known: Vec<&str> = mirrors.iter().map(Lake::id).collect();
+        let message = format!("there is no object storage `{id}`");
+        Failure::new(
+            ExitCode::Usage,
+            "unknown_storage",
+            message,
+            format!("choose one of: {}", known.join(", ")),
+        )
+    })
 }
 
 /// The variables that the stores' own tools read. What may be a secret is hidden wherever it would be printed.

@@ -8,9 +8,13 @@ mod journals;
 mod lakes;
 mod logging;
 mod output;
+mod spools;
 mod version;
 
-use cannery_runtime::Clock;
+use std::sync::Arc;
+
+use cannery_runtime::disk::Disk;
+use cannery_runtime::{Clock, RealDisk};
 use clap::Parser as _;
 
 use cli::{Cli, Command};
@@ -57,7 +61,7 @@ fn usage(error: &clap::Error) -> std::process::ExitCode {
 fn start(cli: &Cli) -> Result<ExitCode, Failure> {
     let variables = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    let context = Context::new(&cli.global, clock()?, variables.collect());
+    let context = Context::new(&cli.global, clock()?, disk()?, variables.collect());
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -79,6 +83,21 @@ fn start(cli: &Cli) -> Result<ExitCode, Failure> {
 async fn run(cli: &Cli, context: &Context) -> Result<ExitCode, Failure> {
     match &cli.command {
         Command::Up(args) => commands::up::run(args, context).await,
+        Command::Collect(args) => commands::collect::run(args, context).await,
+        Command::Import(args) => commands::collect::import(args, context).await,
+        Command::Schema(args) => commands::schema::run(args, context).await,
+        Command::Spool(command) => commands::spool::run(command, context).await,
+        Command::Ls {
+            place,
+            objects,
+            storage,
+        } => commands::records::list(place.as_deref(), objects, storage, context).await,
+        Command::Get {
+            record,
+            row,
+            objects,
+            storage,
+        } => commands::records::get(record, *row, objects, storage, context).await,
         Command::Config(command) => commands::config::run(command, context).await,
         Command::Lake(command) => commands::lake::run(command, context).await,
         Command::Journal(command) => commands::journal::run(command, context).await,
@@ -86,6 +105,26 @@ async fn run(cli: &Cli, context: &Context) -> Result<ExitCode, Failure> {
         Command::Completions { shell } => Ok(commands::manual::completions(*shell, context)),
         Command::Man { dir } => commands::manual::man(dir.as_deref(), context),
     }
+}
+
+#[cfg(not(feature = "sim"))]
+#[allow(clippy::unnecessary_wraps, reason = "the one that dies may fail")]
+fn disk() -> Result<Arc<dyn Disk>, Failure> {
+    Ok(Arc::new(RealDisk))
+}
+
+/// With the feature `sim`, the process kills itself before the operation on the disk whose number `CANNERY_SIM_KILL_AT` says.
+#[cfg(feature = "sim")]
+fn disk() -> Result<Arc<dyn Disk>, Failure> {
+    let Some(number) = std::env::var_os("CANNERY_SIM_KILL_AT") else {
+        return Ok(Arc::new(RealDisk));
+    };
+    let number = number.to_str().and_then(|number| number.parse().ok());
+    let Some(number) = number else {
+        let message = "`CANNERY_SIM_KILL_AT` is not a number";
+        return Err(Failure::new(ExitCode::Usage, "disk", message, "write for example 17"));
+    };
+    Ok(Arc::new(cannery_runtime::disk::MortalDisk::new(number)))
 }
 
 #[cfg(not(feature = "sim"))]

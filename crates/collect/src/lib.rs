@@ -5,8 +5,12 @@
 //! | `schema.rs` | schema files, and the table schemas in the lake that nodes share |
 //! | `spool.rs` | the path of a file: found, taken, bundled, sealed, shipped, removed |
 //! | `quarantine.rs` | files that cannot be collected, kept with the reason |
+//! | `records.rs` | what is in the lake: listing and reading records |
 #![deny(missing_docs)]
 
+mod gzip_lines;
 pub mod quarantine;
+pub mod records;
+mod row;
 pub mod schema;
 pub mod spool;

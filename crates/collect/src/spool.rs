@@ -10,6 +10,7 @@
 //! | `shipper.rs`, `ship.rs` | getting them into every mirror |
 //! | `remove.rs` | removing what is provably there |
 //! | `known.rs`, `recall.rs` | what the lake has already, after the outbox was lost |
+//! | `status.rs` | what lies on the disk, for who only looks |
 //! | `line.rs` | the threads and tasks that do all this |
 
 mod bad;
@@ -31,6 +32,7 @@ mod remove;
 mod settings;
 mod ship;
 mod shipper;
+mod status;
 mod take;
 
 #[cfg(test)]
@@ -38,4 +40,5 @@ mod crash_tests;
 
 pub use line::{Flushed, Spool, SpoolParts};
 pub use progress::{Passed, Progress};
-pub use settings::{BadFiles, DatatypeSettings, SpoolSettings};
+pub use status::{BundleStatus, DatatypeStatus, SpoolStatus, status};
+pub use settings::{BadFiles, DatatypeSettings, SpoolFull, SpoolSettings};

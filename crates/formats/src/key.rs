@@ -140,6 +140,15 @@ impl Key {
         ))
     }
 
+    /// The folder of everything that was collected, of one experiment or of all.
+    #[must_use]
+    pub fn spool_folder_of(home: &ObjectHome, experiment: Option<&Experiment>) -> Self {
+        Self(match experiment {
+            None => home.to_string(),
+            Some(experiment) => format!("{home}/{experiment}"),
+        })
+    }
+
     /// The folder of the rows of a datatype, of one date or of all.
     #[must_use]
     pub fn spool_data_folder(

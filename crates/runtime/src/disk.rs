@@ -11,10 +11,14 @@ use std::path::Path;
 use jiff::Timestamp;
 
 mod durable;
+#[cfg(feature = "sim")]
+mod mortal;
 mod real;
 mod space;
 
 pub use durable::{create_dir_all, is_sync_failure, preallocate, write_durably, write_private};
+#[cfg(feature = "sim")]
+pub use mortal::MortalDisk;
 pub use real::RealDisk;
 pub use space::{Space, space};
 

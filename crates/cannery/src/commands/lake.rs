@@ -64,7 +64,7 @@ pub(crate) async fn run(command: &LakeCommand, context: &Context) -> Result<Exit
                 .collect::<Result<Vec<_>, _>>()?;
             remove(&keys, &writable(&mirrors, storage, &config).await?, context).await
         }
-        LakeCommand::Probe { storage } => show_probe(chosen(&mirrors, storage)?, context).await,
+        LakeCommand::Probe { storage } => show_probe(lakes::chosen(&mirrors, storage)?, context).await,
     }
 }
 
@@ -94,25 +94,9 @@ fn own_key(text: &str) -> Result<Key, Failure> {
     Ok(key)
 }
 
-fn chosen<'a>(mirrors: &'a Mirrors, storage: &StorageArg) -> Result<&'a Lake, Failure> {
-    let Some(id) = &storage.storage else {
-        return Ok(mirrors.first());
-    };
-    mirrors.by_id(id).ok_or_else(|| {
-        let known: Vec<&str> = mirrors.iter().map(Lake::id).collect();
-        let message = format!("there is no object storage `{id}`");
-        Failure::new(
-            ExitCode::Usage,
-            "unknown_storage",
-            message,
-            format!("choose one of: {}", known.join(", ")),
-        )
-    })
-}
-
 /// The lake to read, which must be one that this version understands.
 async fn readable(mirrors: &Mirrors, storage: &StorageArg) -> Result<Lake, Failure> {
-    let lake = chosen(mirrors, storage)?;
+    let lake = lakes::chosen(mirrors, storage)?;
     lake.manifest().await?;
     Ok(lake.clone())
 }
@@ -127,7 +111,7 @@ async fn writable(
     let wanted = match &storage.storage {
         None => mirrors.clone(),
         Some(_) => {
-            let lake = chosen(mirrors, storage)?;
+            let lake = lakes::chosen(mirrors, storage)?;
             if lake.manifest().await?.is_none() && mirrors.iter().count() > 1 {
                 let message = format!("object storage `{}` is not a lake yet", lake.id());
                 return Err(Failure::new(

@@ -1,12 +1,13 @@
 //! `cannery up`: one process that runs whatever exists, until it is told to stop.
 
 mod journal_watch;
-mod lake_watch;
 mod reload;
 
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use cannery_collect::spool::SpoolMetrics;
 use cannery_journal::metrics::JournalMetrics;
 use cannery_lake::LakeMetrics;
 use cannery_runtime::tasks::Stopped;
@@ -18,7 +19,9 @@ use serde_json::json;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::{Context, Patience, signals};
+use super::lake_watch::LakeWatch;
+use super::spool_watch::{SpoolWatch, Until};
+use super::{Context, Patience, collect, signals};
 use crate::cli::UpArgs;
 use crate::config::Config;
 use crate::config::units::Span;
@@ -26,7 +29,11 @@ use crate::failure::{ExitCode, Failure};
 use crate::journals::Journals;
 use crate::{lakes, version};
 use journal_watch::JournalWatch;
-use lake_watch::LakeWatch;
+
+const COMMAND: &str = "cannery up";
+
+/// What a spool may take beyond its own limit.
+const FLUSH_MARGIN: Duration = Duration::from_secs(5);
 
 /// How long journals may take to close even when the tasks used up all the time.
 const CLOSE_AT_LEAST: Duration = Duration::from_secs(1);
@@ -39,7 +46,7 @@ pub(crate) async fn run(args: &UpArgs, context: &Context) -> Result<ExitCode, Fa
         () = stop.cancelled() => return Ok(ExitCode::Ok),
     };
     let config = with_arguments(loaded.clone(), args);
-    let _lock = WorkspaceLock::acquire(&RealDisk, &config.workspace, "cannery up", &context.clock)?;
+    let _lock = WorkspaceLock::acquire(&RealDisk, &config.workspace, COMMAND, &context.clock)?;
     if let Some(copy) = copy {
         reload::keep(&context.loader, copy).await;
     }
@@ -52,9 +59,13 @@ pub(crate) async fn run(args: &UpArgs, context: &Context) -> Result<ExitCode, Fa
         Ok(None) | Err(_) => config.flush_timeout.0,
     };
     let stopped = plant.stop(limit).await;
+    let outcome = plant.spools.outcome();
     journals.close().await;
     match served? {
-        Some(_) => end(&stopped, context),
+        Some(_) => {
+            outcome?;
+            end(&stopped, context)
+        }
         None => Ok(ExitCode::Ok),
     }
 }
@@ -69,6 +80,8 @@ struct Plant<'a> {
     lakes: Arc<LakeWatch>,
     journal_metrics: JournalMetrics,
     journals: Arc<JournalWatch>,
+    spool_metrics: SpoolMetrics,
+    spools: Arc<SpoolWatch>,
 }
 
 impl<'a> Plant<'a> {
@@ -84,6 +97,8 @@ impl<'a> Plant<'a> {
         let journal_metrics = JournalMetrics::new(clock.clone());
         let journals =
             JournalWatch::new(config, journal_metrics.clone(), lakes.readiness(), context);
+        let spool_metrics = SpoolMetrics::new(clock.clone());
+        let spools = collect::watch(config, config.spools.clone(), &lakes, &spool_metrics, (context, COMMAND))?;
         Ok(Self {
             config,
             context,
@@ -93,6 +108,8 @@ impl<'a> Plant<'a> {
             lakes: Arc::new(lakes),
             journal_metrics,
             journals: Arc::new(journals),
+            spool_metrics,
+            spools: Arc::new(spools),
         })
     }
 
@@ -104,7 +121,8 @@ impl<'a> Plant<'a> {
     ) -> Result<Option<watch::Receiver<Span>>, Failure> {
         let starting = async {
             self.lakes.first().await?;
-            self.journals.first(journals, &self.tasks).await
+            self.journals.first(journals, &self.tasks).await?;
+            self.spools.start(&self.lakes, &self.tasks, Until::Stopped).await
         };
         tokio::select! {
             started = starting => started?,
@@ -121,6 +139,8 @@ impl<'a> Plant<'a> {
         self.tasks.spawn("lake watch", lakes.run(self.stop.clone()));
         self.tasks
             .spawn("journal watch", entries.run(self.stop.clone()));
+        let spools = Arc::clone(&self.spools);
+        self.tasks.spawn("spool watch", spools.run(self.stop.clone()));
         let flush_timeout = reload::follow(&self.tasks, self.context, loaded)
             .map_err(|error| no_signals(&error))?;
         self.greet(&format!("http://{dashboard}/"), monitoring);
@@ -135,11 +155,16 @@ impl<'a> Plant<'a> {
         let mut registry = Registry::default();
         self.lake_metrics.register(&mut registry);
         self.journal_metrics.register(&mut registry);
+        self.spool_metrics.register(&mut registry);
         let identity = whoami(self.config, self.context);
-        Shell::builder(identity, &self.context.clock, &self.tasks)
+        let mut shell = Shell::builder(identity, &self.context.clock, &self.tasks)
             .readiness(self.lakes.readiness())
             .metrics(Arc::new(registry))
-            .section(Arc::clone(&self.lakes) as Arc<dyn Section>)
+            .section(Arc::clone(&self.lakes) as Arc<dyn Section>);
+        if !self.spools.is_empty() {
+            shell = shell.section(Arc::clone(&self.spools) as Arc<dyn Section>);
+        }
+        shell
             .section(Arc::clone(&self.journals) as Arc<dyn Section>)
             .next_steps(next_steps(self.context))
             .build()
@@ -148,6 +173,8 @@ impl<'a> Plant<'a> {
     /// Ends the tasks, then the journals, which the tasks may have needed to the last.
     async fn stop(&self, limit: Duration) -> Stopped {
         let begun = self.context.clock.elapsed();
+        // Spools have limits of their own.
+        let limit = limit.max(self.spools.flush_timeout() + FLUSH_MARGIN);
         let mut stopped = self.tasks.stop(limit).await;
         let left = limit.saturating_sub(self.context.clock.since(begun));
         let late = self.journals.close(left.max(CLOSE_AT_LEAST)).await;
@@ -162,20 +189,21 @@ fn with_arguments(mut config: Config, args: &UpArgs) -> Config {
         config.serve.listen = listen;
     }
     if let Some(port) = args.monitoring_port {
-        config.serve.monitoring_listen = Some((all_addresses(), port).into());
+        config.serve.monitoring_listen = Some(on_all_addresses(port));
     }
     config
 }
 
-/// Every address of this machine, of both families where the newer one exists.
-fn all_addresses() -> std::net::IpAddr {
-    match std::net::TcpListener::bind((std::net::Ipv6Addr::UNSPECIFIED, 0)) {
+/// A port of every address of this machine, of both families where the newer one exists.
+pub(super) fn on_all_addresses(port: u16) -> SocketAddr {
+    let all: IpAddr = match std::net::TcpListener::bind((std::net::Ipv6Addr::UNSPECIFIED, 0)) {
         Ok(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
         Err(_) => std::net::Ipv4Addr::UNSPECIFIED.into(),
-    }
+    };
+    (all, port).into()
 }
 
-fn end(stopped: &Stopped, context: &Context) -> Result<ExitCode, Failure> {
+pub(super) fn end(stopped: &Stopped, context: &Context) -> Result<ExitCode, Failure> {
     let next = "raise `flush_timeout`; what is left is taken up at the next start";
     if !stopped.unfinished.is_empty() {
         let message = format!("gave up waiting for: {}", stopped.unfinished.join(", "));
@@ -208,7 +236,7 @@ fn no_signals(error: &std::io::Error) -> Failure {
     )
 }
 
-fn whoami(config: &Config, context: &Context) -> cannery_serve::Identity {
+pub(super) fn whoami(config: &Config, context: &Context) -> cannery_serve::Identity {
     cannery_serve::Identity {
         version: version::SHORT.to_owned(),
         commit: version::COMMIT.to_owned(),

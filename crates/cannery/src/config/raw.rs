@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 
 use super::journal::RawJournal;
+use super::spool::RawSpool;
 use super::units::Span;
 
 /// The configuration of Cannery. Every key has a default that works, and an empty file is a valid configuration.
@@ -21,6 +22,8 @@ pub(crate) struct RawConfig {
     pub(crate) node: Option<String>,
     /// The lake. More than one entry: mirrors, which all get every object. Default: a folder in the workspace
     pub(crate) object_storage: Vec<RawStorage>,
+    /// Folders of small files that are collected into the lake. Default: none
+    pub(crate) spools: Vec<RawSpool>,
     /// Journals by name. `default` is always there, and what it says is the default of all others.
     pub(crate) journals: BTreeMap<String, RawJournal>,
     /// The dashboard and the monitoring endpoints.

@@ -8,8 +8,8 @@
 //! |---|---|
 //! | `survey.rs` | which objects of this node there are, and in which mirrors |
 //! | `objects.rs` | reading them, and bringing mirrors to the same state |
-//! | `lines.rs` | the lines of an object, one at a time |
-//! | `orphan.rs`, `row.rs` | whether the files of an orphan are still what its rows say |
+//! | `../../gzip_lines.rs`, `../../row.rs` | the lines of an object, one at a time, and rows taken apart |
+//! | `orphan.rs` | whether the files of an orphan are still what its rows say |
 //! | `strays.rs` | files that were being removed when the outbox was lost |
 
 use std::collections::{BTreeSet, HashSet};
@@ -24,10 +24,8 @@ use cannery_formats::{Digest, Key};
 use cannery_lake::Mirrors;
 use cannery_runtime::disk::Disk;
 
-mod lines;
 mod objects;
 mod orphan;
-mod row;
 mod strays;
 mod survey;
 
@@ -36,11 +34,12 @@ mod tests;
 
 pub(super) use orphan::{Mended, Orphan};
 
-use lines::{Line, Lines};
+use crate::gzip_lines::{Line, Lines};
 use objects::Read;
 use survey::Whereabouts;
 
 use super::settings::SpoolSettings;
+use crate::row::name_in;
 
 /// An index line is shorter, also one that is a row.
 const INDEX_LINE_BYTES_MAX: usize = 64 * 1024;
@@ -269,7 +268,7 @@ fn read_index(gzip: &[u8], date: SpoolDate, waiting: &Waiting) -> io::Result<(Ve
         };
         match line
             .as_ref()
-            .and_then(|line| Some((row::name_in(&line.filename, date)?, line)))
+            .and_then(|line| Some((name_in(&line.filename, date)?, line)))
         {
             Some((name, line)) if waiting.may_have(name) => files.push(mark_of(name, &line.sha256)),
             Some(_) => {}

@@ -118,10 +118,15 @@ impl Outbox {
     /// Opens the outbox, which is made if it is not there.
     pub(crate) fn open(disk: Arc<dyn Disk>, dir: &Path) -> io::Result<Self> {
         create_dir_all(&*disk, dir)?;
-        Ok(Self {
+        Ok(Self::at(disk, dir))
+    }
+
+    /// The same for who only looks: nothing is made.
+    pub(crate) fn at(disk: Arc<dyn Disk>, dir: &Path) -> Self {
+        Self {
             disk,
             dir: dir.to_owned(),
-        })
+        }
     }
 
     pub(crate) fn disk(&self) -> &Arc<dyn Disk> {

@@ -14,7 +14,7 @@ use jiff::SignedDuration;
 use super::outbox::{FileRecord, Sealed};
 use super::take::Mark;
 
-const SENT: &str = ".sent";
+pub(super) const SENT: &str = ".sent";
 /// A change so soon after a file was read may have left its date as it was.
 const DOUBT: SignedDuration = SignedDuration::from_secs(1);
 

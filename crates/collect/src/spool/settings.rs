@@ -58,6 +58,16 @@ pub enum BadFiles {
     Keep,
 }
 
+/// What is done when more lies in a spool than may.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SpoolFull {
+    /// Nothing is removed; it is said, and somebody has to make room.
+    #[default]
+    Refuse,
+    /// The oldest files of the quarantine are removed.
+    DropOldestBad,
+}
+
 /// One datatype.
 #[derive(Clone, Debug)]
 pub struct DatatypeSettings {

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use cannery_formats::Key;
 use cannery_lake::{Error, ErrorKind, Lake, PutNew};
 
-use super::lines::check_whole;
+use crate::gzip_lines::check_whole;
 use super::{Damage, Known, KnownError, blocking};
 
 /// An object is shorter than this: what it is made of has a limit.

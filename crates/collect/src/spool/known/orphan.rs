@@ -15,9 +15,9 @@ use cannery_runtime::disk::{Disk, Kind, read_file};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use super::lines::{Line, Lines};
+use crate::gzip_lines::{Line, Lines};
 use super::objects::Read;
-use super::row::Row;
+use crate::row::Row;
 use super::{DateKnown, Known, KnownError, blocking, mark_of};
 
 /// A row is longer than its file by what stands before the JSON: shorter than this.

@@ -1,7 +1,7 @@
 //! Lines and rows.
 
-use super::lines::{Line, Lines, check_whole};
-use super::row::{Row, name_in};
+use crate::gzip_lines::{Line, Lines, check_whole};
+use crate::row::{Row, name_in};
 use super::*;
 use cannery_formats::spool::{Archiver, RowWriter};
 use proptest::prelude::*;

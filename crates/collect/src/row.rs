@@ -6,9 +6,9 @@ use serde_json::value::RawValue;
 
 /// Which file a row was, and its JSON exactly as it stands in the row.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Row<'a> {
-    pub(super) name: String,
-    pub(super) raw: &'a [u8],
+pub(crate) struct Row<'a> {
+    pub(crate) name: String,
+    pub(crate) raw: &'a [u8],
 }
 
 #[derive(Deserialize)]
@@ -26,7 +26,7 @@ struct Archiver {
 
 impl<'a> Row<'a> {
     /// None for what is no row of this date.
-    pub(super) fn parse(line: &'a [u8], date: SpoolDate) -> Option<Self> {
+    pub(crate) fn parse(line: &'a [u8], date: SpoolDate) -> Option<Self> {
         let written: Written<'a> = serde_json::from_slice(line).ok()?;
         Some(Self {
             name: name_in(&written.archiver.filename, date)?.to_owned(),
@@ -36,7 +36,7 @@ impl<'a> Row<'a> {
 }
 
 /// The name of a file in the folder of its date. None for anything that leads elsewhere.
-pub(super) fn name_in(filename: &str, date: SpoolDate) -> Option<&str> {
+pub(crate) fn name_in(filename: &str, date: SpoolDate) -> Option<&str> {
     let name = filename
         .strip_prefix(&date.to_string())?
         .strip_prefix('/')?;

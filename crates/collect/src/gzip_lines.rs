@@ -6,7 +6,7 @@ use flate2::read::MultiGzDecoder;
 
 const BUFFER_BYTES: usize = 64 * 1024;
 
-pub(super) struct Lines<'a> {
+pub(crate) struct Lines<'a> {
     text: BufReader<MultiGzDecoder<&'a [u8]>>,
     bytes_max: usize,
     line: Vec<u8>,
@@ -14,14 +14,14 @@ pub(super) struct Lines<'a> {
 
 /// A line, without its end.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Line<'a> {
+pub(crate) enum Line<'a> {
     Text(&'a [u8]),
     /// Longer than any that was ever written; it was passed over.
     TooLong,
 }
 
 impl<'a> Lines<'a> {
-    pub(super) fn new(gzip: &'a [u8], bytes_max: usize) -> Self {
+    pub(crate) fn new(gzip: &'a [u8], bytes_max: usize) -> Self {
         Self {
             text: BufReader::with_capacity(BUFFER_BYTES, MultiGzDecoder::new(gzip)),
             bytes_max,
@@ -33,7 +33,7 @@ impl<'a> Lines<'a> {
     ///
     /// # Errors
     /// The object is damaged. Lines that came before must not be believed.
-    pub(super) fn next_line(&mut self) -> io::Result<Option<Line<'_>>> {
+    pub(crate) fn next_line(&mut self) -> io::Result<Option<Line<'_>>> {
         self.line.clear();
         let (mut began, mut too_long) = (false, false);
         loop {
@@ -66,6 +66,6 @@ impl<'a> Lines<'a> {
 ///
 /// # Errors
 /// It is damaged.
-pub(super) fn check_whole(gzip: &[u8]) -> io::Result<()> {
+pub(crate) fn check_whole(gzip: &[u8]) -> io::Result<()> {
     io::copy(&mut MultiGzDecoder::new(gzip), &mut io::sink()).map(drop)
 }

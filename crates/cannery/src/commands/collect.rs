@@ -1,0 +1,254 @@
+//! `cannery collect` and `cannery import`: spools alone, without the rest of `up`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use cannery_collect::spool::{Passed, SpoolMetrics};
+use cannery_lake::LakeMetrics;
+use cannery_runtime::tasks::Stopped;
+use cannery_runtime::workspace::WorkspaceError;
+use cannery_runtime::{RealDisk, Tasks};
+use cannery_serve::{Audience, Section, Shell};
+use indicatif::{HumanBytes, HumanCount};
+use prometheus_client::registry::Registry;
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use super::lake_watch::LakeWatch;
+use super::spool_watch::{SpoolWatch, Until};
+use super::{Context, Patience, signals, up};
+use crate::cli::spool::{CollectArgs, ImportArgs};
+use crate::config::Config;
+use crate::config::spool::{RawSpool, SpoolConfig};
+use crate::failure::{ExitCode, Failure};
+use crate::spools::{self, SpoolTools};
+use crate::lakes;
+
+/// How long tasks may take beyond the flush of the spools.
+const MARGIN: Duration = Duration::from_secs(10);
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+pub(crate) async fn run(args: &CollectArgs, context: &Context) -> Result<ExitCode, Failure> {
+    let until = if args.once { Until::Drained } else { Until::Stopped };
+    let way = Way {
+        command: "cannery collect",
+        until,
+        listen: (args.listen, args.monitoring_port),
+    };
+    collect(&args.spool.to_raw(), &way, context).await
+}
+
+pub(crate) async fn import(args: &ImportArgs, context: &Context) -> Result<ExitCode, Failure> {
+    let found = std::fs::metadata(&args.folder);
+    if !found.is_ok_and(|found| found.is_dir()) {
+        let message = format!("cannot import `{}`: there is no such folder", args.folder.display());
+        let next = "name the folder that holds EXPERIMENT/DATATYPE/YYYY/MM/DD/FILE";
+        return Err(Failure::new(ExitCode::Absent, "absent", message, next));
+    }
+    let said = RawSpool {
+        home: Some(args.folder.clone()),
+        ..args.spool.to_raw()
+    };
+    let way = Way {
+        command: "cannery import",
+        until: Until::Drained,
+        listen: (None, None),
+    };
+    collect(&said, &way, context).await
+}
+
+/// How a command collects.
+struct Way {
+    command: &'static str,
+    until: Until,
+    listen: (Option<std::net::SocketAddr>, Option<u16>),
+}
+
+async fn collect(said: &RawSpool, way: &Way, context: &Context) -> Result<ExitCode, Failure> {
+    let stop = CancellationToken::new();
+    let _signals = signals::follow(stop.clone())?;
+    let config = tokio::select! {
+        loaded = context.config() => loaded?,
+        () = stop.cancelled() => return Ok(ExitCode::Ok),
+    };
+    let spools = spools::chosen(&config, said)?;
+    let line = Line::new(&config, spools, way, context, stop)?;
+    let ran = line.run(way).await;
+    let stopped = line.tasks.stop(line.spools.flush_timeout() + MARGIN).await;
+    ran?;
+    line.end(&stopped)
+}
+
+/// The spools of a process that calls itself `command`.
+pub(super) fn watch(
+    config: &Config,
+    spools: Vec<SpoolConfig>,
+    lakes: &LakeWatch,
+    metrics: &SpoolMetrics,
+    (context, command): (&Context, &'static str),
+) -> Result<SpoolWatch, Failure> {
+    let mut equipped = Vec::new();
+    for spool in spools {
+        let tools = SpoolTools {
+            disk: context.disk(),
+            clock: context.clock.clone(),
+            rng: context.rng.clone(),
+            mirrors: lakes.mirrors().clone(),
+            workspace: config.workspace.clone(),
+            node: spools::node_of(config)?,
+            command,
+        };
+        equipped.push((spool, tools));
+    }
+    Ok(SpoolWatch::new(equipped, lakes, metrics, context))
+}
+
+/// Everything that runs.
+struct Line<'a> {
+    config: &'a Config,
+    context: &'a Context,
+    stop: CancellationToken,
+    tasks: Tasks,
+    lakes: Arc<LakeWatch>,
+    spools: Arc<SpoolWatch>,
+    lake_metrics: LakeMetrics,
+    spool_metrics: SpoolMetrics,
+}
+
+impl<'a> Line<'a> {
+    fn new(
+        config: &'a Config,
+        spools: Vec<SpoolConfig>,
+        way: &Way,
+        context: &'a Context,
+        stop: CancellationToken,
+    ) -> Result<Self, Failure> {
+        let tools = context.tools(Patience::Daemon);
+        let mirrors = lakes::open(config, &tools)?;
+        let lake_metrics = tools.metrics;
+        let lakes = LakeWatch::new(mirrors, &config.workspace, context.clock.clone());
+        let spool_metrics = SpoolMetrics::new(context.clock.clone());
+        let spools = watch(config, spools, &lakes, &spool_metrics, (context, way.command))?;
+        Ok(Self {
+            config,
+            context,
+            tasks: Tasks::new(context.clock.clone(), stop.clone()),
+            stop,
+            lakes: Arc::new(lakes),
+            spools: Arc::new(spools),
+            lake_metrics,
+            spool_metrics,
+        })
+    }
+
+    async fn run(&self, way: &Way) -> Result<(), Failure> {
+        self.make_workspace()?;
+        tokio::select! {
+            first = self.lakes.first() => first?,
+            () = self.stop.cancelled() => return Ok(()),
+        }
+        self.spools.start(&self.lakes, &self.tasks, way.until).await?;
+        self.serve(way).await?;
+        let (lakes, spools) = (Arc::clone(&self.lakes), Arc::clone(&self.spools));
+        self.tasks.spawn("lake watch", lakes.run(self.stop.clone()));
+        self.tasks.spawn("spool watch", spools.run(self.stop.clone()));
+        self.greet();
+        tokio::select! {
+            () = self.stop.cancelled() => {}
+            () = self.all_ended() => {}
+        }
+        Ok(())
+    }
+
+    fn make_workspace(&self) -> Result<(), Failure> {
+        let path = &self.config.workspace;
+        cannery_runtime::disk::create_dir_all(&RealDisk, path).map_err(|source| {
+            let path = path.clone();
+            Failure::from(WorkspaceError::Io { path, source })
+        })
+    }
+
+    /// The dashboard, where somebody asked for it.
+    async fn serve(&self, way: &Way) -> Result<(), Failure> {
+        let (listen, port) = way.listen;
+        let addresses = [
+            (listen, Audience::Main),
+            (port.map(up::on_all_addresses), Audience::Monitoring),
+        ];
+        if addresses.iter().all(|(address, _)| address.is_none()) {
+            return Ok(());
+        }
+        let mut registry = Registry::default();
+        self.lake_metrics.register(&mut registry);
+        self.spool_metrics.register(&mut registry);
+        let identity = up::whoami(self.config, self.context);
+        let shell = Shell::builder(identity, &self.context.clock, &self.tasks)
+            .readiness(self.lakes.readiness())
+            .metrics(Arc::new(registry))
+            .section(Arc::clone(&self.lakes) as Arc<dyn Section>)
+            .section(Arc::clone(&self.spools) as Arc<dyn Section>)
+            .build();
+        for (address, audience) in addresses {
+            if let Some(address) = address {
+                let bound = shell.listen(address, audience).await?;
+                let text = format!("dashboard at http://{bound}/");
+                self.context.output.line(text, &json!({ "event": "listening", "address": bound }));
+            }
+        }
+        Ok(())
+    }
+
+    async fn all_ended(&self) {
+        while !self.spools.all_ended() {
+            self.context.clock.sleep(LOOK_EVERY).await;
+        }
+    }
+
+    fn greet(&self) {
+        for spool in self.spools.configs() {
+            let names: Vec<&str> = spool.datatypes.iter().map(|datatype| datatype.name.as_str()).collect();
+            let text = format!(
+                "collecting {} of {} from {}",
+                names.join(", "),
+                spool.experiment,
+                spool.home.display()
+            );
+            let value = json!({
+                "event": "collecting",
+                "experiment": spool.experiment.as_str(),
+                "datatypes": names,
+                "home": spool.home,
+            });
+            self.context.output.line(text, &value);
+        }
+    }
+
+    fn end(&self, stopped: &Stopped) -> Result<ExitCode, Failure> {
+        for (spool, progress) in self.spools.progress() {
+            let passed = progress.map(|progress| progress.passed()).unwrap_or_default();
+            self.report(spool, passed);
+        }
+        self.spools.outcome()?;
+        up::end(stopped, self.context)
+    }
+
+    fn report(&self, spool: &SpoolConfig, passed: Passed) {
+        let text = format!(
+            "{}: {} files collected in {} bundles, {} shipped; {} bad files",
+            spool.experiment,
+            HumanCount(passed.removed),
+            HumanCount(passed.shipped),
+            HumanBytes(passed.shipped_bytes),
+            HumanCount(passed.bad),
+        );
+        let value = json!({
+            "event": "collected",
+            "experiment": spool.experiment.as_str(),
+            "files_removed": passed.removed,
+            "bundles_shipped": passed.shipped,
+            "bytes_shipped": passed.shipped_bytes,
+            "files_bad": passed.bad,
+        });
+        self.context.output.line(text, &value);
+    }
+}

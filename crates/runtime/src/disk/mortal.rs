@@ -1,0 +1,170 @@
+//! A real disk on which the process dies at a chosen operation, so that a test can kill the real binary anywhere.
+
+use std::io;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::process::{Signal, getpid, kill_process};
+
+use super::{
+    DirEntry, Disk, DiskDir, DiskFile, DiskLock, Metadata, Open, RealDisk, Wait,
+};
+
+/// The disk of the machine, until the operation of a number. Only operations that change something, or make a change
+/// durable, have one.
+#[derive(Clone, Debug)]
+pub struct MortalDisk(Arc<Fate>);
+
+#[derive(Debug)]
+struct Fate {
+    done: AtomicU64,
+    last: u64,
+}
+
+impl Fate {
+    /// Called before each operation.
+    fn step(&self) {
+        if self.done.fetch_add(1, Ordering::SeqCst) + 1 >= self.last {
+            // SIGKILL cannot fail for the process itself, and does not return.
+            kill_process(getpid(), Signal::KILL).ok();
+        }
+    }
+}
+
+impl MortalDisk {
+    /// Dies instead of the operation of this number, counted from 1.
+    #[must_use]
+    pub fn new(number: u64) -> Self {
+        let done = AtomicU64::new(0);
+        Self(Arc::new(Fate { done, last: number }))
+    }
+
+    fn file(&self, inner: Box<dyn DiskFile>) -> Box<dyn DiskFile> {
+        let fate = Arc::clone(&self.0);
+        Box::new(MortalFile { inner, fate })
+    }
+}
+
+impl Disk for MortalDisk {
+    fn open(&self, path: &Path, how: Open) -> io::Result<Box<dyn DiskFile>> {
+        match how {
+            Open::Read | Open::ReadWrite => {}
+            Open::CreateNew | Open::CreatePrivate => self.0.step(),
+        }
+        Ok(self.file(RealDisk.open(path, how)?))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.0.step();
+        RealDisk.rename(from, to)
+    }
+
+    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.0.step();
+        RealDisk.rename_new(from, to)
+    }
+
+    fn remove_file(&self, path: &Path) -> io::Result<()> {
+        self.0.step();
+        RealDisk.remove_file(path)
+    }
+
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        self.0.step();
+        RealDisk.create_dir(path)
+    }
+
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        self.0.step();
+        RealDisk.remove_dir(path)
+    }
+
+    fn open_dir(&self, path: &Path) -> io::Result<Box<dyn DiskDir>> {
+        let inner = RealDisk.open_dir(path)?;
+        let fate = Arc::clone(&self.0);
+        Ok(Box::new(MortalDir { inner, fate }))
+    }
+
+    fn read_dir(&self, path: &Path) -> io::Result<Vec<DirEntry>> {
+        RealDisk.read_dir(path)
+    }
+
+    fn visit_dir(
+        &self,
+        path: &Path,
+        visit: &mut dyn FnMut(DirEntry) -> ControlFlow<()>,
+    ) -> io::Result<()> {
+        RealDisk.visit_dir(path, visit)
+    }
+
+    fn open_beneath(&self, root: &Path, below: &Path) -> io::Result<Box<dyn DiskFile>> {
+        RealDisk.open_beneath(root, below)
+    }
+
+    fn metadata(&self, path: &Path) -> io::Result<Metadata> {
+        RealDisk.metadata(path)
+    }
+
+    fn lock(&self, path: &Path, wait: Wait) -> io::Result<Box<dyn DiskLock>> {
+        RealDisk.lock(path, wait)
+    }
+}
+
+#[derive(Debug)]
+struct MortalFile {
+    inner: Box<dyn DiskFile>,
+    fate: Arc<Fate>,
+}
+
+impl DiskFile for MortalFile {
+    fn metadata(&self) -> io::Result<Metadata> {
+        self.inner.metadata()
+    }
+
+    fn has_writer(&self) -> io::Result<Option<bool>> {
+        self.inner.has_writer()
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.inner.len()
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        self.inner.read_at(offset, buffer)
+    }
+
+    fn write_all_at(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.fate.step();
+        self.inner.write_all_at(offset, data)
+    }
+
+    fn set_len(&self, bytes: u64) -> io::Result<()> {
+        self.fate.step();
+        self.inner.set_len(bytes)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.fate.step();
+        self.inner.sync()
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.fate.step();
+        self.inner.sync_data()
+    }
+}
+
+#[derive(Debug)]
+struct MortalDir {
+    inner: Box<dyn DiskDir>,
+    fate: Arc<Fate>,
+}
+
+impl DiskDir for MortalDir {
+    fn sync(&self) -> io::Result<()> {
+        self.fate.step();
+        self.inner.sync()
+    }
+}
