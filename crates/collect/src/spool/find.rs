@@ -17,6 +17,7 @@ use cannery_runtime::Clock;
 use cannery_runtime::disk::Disk;
 use tokio::sync::mpsc;
 
+mod census;
 mod events;
 mod folder;
 mod inbox;
@@ -26,8 +27,8 @@ mod tests;
 mod walk;
 mod watch_table;
 
+pub(crate) use census::{Census, Counters, Standing};
 pub(crate) use folder::DateFolder;
-pub(crate) use shared::Counters;
 
 use folder::Layout;
 use shared::Shared;
@@ -104,6 +105,8 @@ pub(crate) struct FinderParts {
     pub(crate) disk: Arc<dyn Disk>,
     /// For the interval and the ages.
     pub(crate) clock: Clock,
+    /// Where it counts; for as many datatypes.
+    pub(crate) census: Arc<Census>,
 }
 
 /// Finds files until it is stopped or dropped.
@@ -123,7 +126,7 @@ impl Finder {
         capacity: usize,
     ) -> io::Result<(Self, mpsc::Receiver<Sighting>)> {
         check(&parts)?;
-        let (events, watches) = events::open()?;
+        let (events, watches) = events::open(parts.census.watches())?;
         let (sightings, receiver) = mpsc::channel(capacity.max(1));
         let layout = Layout {
             root: std::path::absolute(&parts.root)?,
@@ -164,7 +167,7 @@ impl Finder {
 
     /// What happened so far.
     pub(crate) fn counters(&self) -> Counters {
-        self.shared.counters()
+        self.shared.census.counters()
     }
 
     /// Ends the threads and waits for them, also while they wait for the consumer. Takes no longer than a call of the

@@ -41,6 +41,7 @@ impl Bench {
             min_file_age: MIN_AGE,
             disk: Arc::new(RealDisk),
             clock: time.clock(),
+            census: Arc::new(Census::new(2)),
         };
         let (finder, sightings) = Finder::start(parts, capacity).unwrap();
         Self {
