@@ -4,6 +4,8 @@
 //! everything when that is due. All of them watch a folder first and list it second (`find/walk.rs`), and all of them tell
 //! what they found through one bounded channel. A consumer that is slow stops them; then the kernel's queue runs over, which
 //! leads to another scan. Nothing is remembered of a file, so the same one is told more than once.
+//!
+//! Scans also remove the empty folders of dates that are past (`find/spent.rs`).
 
 use std::ffi::OsString;
 use std::fmt;
@@ -22,6 +24,7 @@ mod events;
 mod folder;
 mod inbox;
 mod shared;
+mod spent;
 #[cfg(test)]
 mod tests;
 mod walk;

@@ -1,6 +1,7 @@
 //! What the threads of a finder have in common.
 
 use std::ops::ControlFlow;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -45,6 +46,8 @@ pub(super) struct Shared {
     sightings: mpsc::Sender<Sighting>,
     watches: Mutex<WatchTable>,
     pub(super) census: Arc<Census>,
+    /// An empty folder could not be removed; said once.
+    pub(super) cannot_remove: AtomicBool,
 }
 
 impl Shared {
@@ -67,6 +70,7 @@ impl Shared {
             sightings,
             watches: Mutex::new(watches),
             census: parts.census,
+            cannot_remove: AtomicBool::new(false),
         }
     }
 

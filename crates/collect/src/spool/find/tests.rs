@@ -13,6 +13,7 @@ mod arrivals;
 mod limits;
 mod random;
 mod scans;
+mod spent;
 
 const INTERVAL: Duration = Duration::from_secs(3_600);
 const MIN_AGE: Duration = Duration::from_secs(1_800);

@@ -5,11 +5,13 @@ use std::fs;
 use std::io;
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::atomic::Ordering;
 
 use cannery_runtime::disk::{DirEntry, Kind, Metadata};
 
 use super::folder::{DateFolder, Folder, is_good_name};
 use super::shared::{Age, Shared};
+use super::spent::{is_past, remove_empty};
 use super::watch_table::{Watched, is_absent};
 use super::{Evidence, Found, Oddity, Sighting};
 
@@ -163,7 +165,9 @@ impl<'a> Walk<'a> {
     fn list(&mut self, listed: Listed<'_>) -> ControlFlow<()> {
         let shared = self.shared;
         let mut flow = ControlFlow::Continue(());
+        let mut is_empty = true;
         let visited = shared.disk.visit_dir(listed.path, &mut |entry| {
+            is_empty = false;
             flow = self.entry(listed, entry);
             flow
         });
@@ -177,8 +181,27 @@ impl<'a> Walk<'a> {
             if !gone {
                 self.fail("list", listed.path, &error);
             }
+        } else if is_empty && self.whole {
+            self.remove_if_past(listed);
         }
         flow
+    }
+
+    /// An empty folder goes when its dates are past and it was not changed a moment ago. What the system does not let us
+    /// remove is watched on: that is no failure of the scan.
+    fn remove_if_past(&self, listed: Listed<'_>) {
+        let shared = self.shared;
+        let is_old = |found: Metadata| shared.age(found.modified) == Age::Old;
+        if !is_past(listed.folder, shared.clock.now())
+            || !shared.disk.metadata(listed.path).is_ok_and(is_old)
+        {
+            return;
+        }
+        if let Err(error) = remove_empty(&*shared.disk, listed.path)
+            && !shared.cannot_remove.swap(true, Ordering::Relaxed)
+        {
+            tracing::warn!(folder = %listed.path.display(), %error, "cannot remove an empty date folder; it stays and is watched, as others may");
+        }
     }
 
     fn entry(&mut self, listed: Listed<'_>, entry: DirEntry) -> ControlFlow<()> {
