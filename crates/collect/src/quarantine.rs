@@ -5,7 +5,8 @@
 //!                            /20261116T040455.773550Z-a.json.reason.json
 //! ```
 //! The reason is written first: a file never lies there without one. When all together take more than is allowed, the
-//! oldest go, which is counted and logged.
+//! oldest go, which is counted and logged. Several spools may share a home, in one process or in more: each takes names
+//! that are free, and learns of what the others put there by [`Quarantine::refresh`].
 
 use std::io;
 use std::ops::ControlFlow;
@@ -14,7 +15,7 @@ use std::sync::Arc;
 
 use cannery_formats::spool::BundleTime;
 use cannery_runtime::Clock;
-use cannery_runtime::disk::{Disk, Kind, create_dir_all, read, write_durably};
+use cannery_runtime::disk::{Disk, Kind, Open, create_dir_all, read};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -58,6 +59,7 @@ pub struct Quarantine {
     dir: PathBuf,
     bytes_max: u64,
     bytes: u64,
+    evictions: u64,
     last: Option<BundleTime>,
 }
 
@@ -78,16 +80,32 @@ impl Quarantine {
             dir: home.join(".quarantine"),
             bytes_max,
             bytes: 0,
+            evictions: 0,
             last: None,
         };
         quarantine.bytes = quarantine.weigh()?;
         Ok(quarantine)
     }
 
-    /// How many bytes it holds.
+    /// How many bytes it holds, as far as is known here.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// How many files were removed here because there was no room.
+    #[must_use]
+    pub fn evictions(&self) -> u64 {
+        self.evictions
+    }
+
+    /// Adds up once more what is there, as others may have changed it, and removes what is too much.
+    ///
+    /// # Errors
+    /// As the disk says.
+    pub fn refresh(&mut self) -> io::Result<u64> {
+        self.bytes = self.weigh()?;
+        self.shrink_to(self.bytes_max)
     }
 
     /// Moves a file here; `file` says where it lay. Gives back how many had to go for it.
@@ -97,12 +115,6 @@ impl Quarantine {
     pub fn put(&mut self, from: &Path, file: &str, reason: &str, text: &str) -> io::Result<u64> {
         let bytes = self.disk.metadata(from)?.len;
         let now = self.clock.now();
-        let time = self.next_time(now);
-        let day = self
-            .dir
-            .join(time.to_string().get(..8).unwrap_or("unknown"));
-        create_dir_all(&*self.disk, &day)?;
-        let name = format!("{time}-{}", short(from));
         let note = Reason {
             reason: reason.to_owned(),
             text: text.to_owned(),
@@ -110,19 +122,47 @@ impl Quarantine {
             quarantined: now,
         };
         let note = serde_json::to_vec_pretty(&note)?;
-        let note_path = day.join(format!("{name}{REASON}"));
-        write_durably(&*self.disk, &note_path, &note)?;
-        if let Err(error) = self.disk.rename_new(from, &day.join(&name)) {
-            // Without its file the reason is rubbish; what cannot be removed now is shown as such.
-            self.disk.remove_file(&note_path).ok();
-            return Err(error);
-        }
+        let day = loop {
+            let time = self.next_time(now);
+            match self.put_at(time, from, &note) {
+                // Somebody else who shares the home had the same name in the same moment.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                put => break put?,
+            }
+        };
         self.disk.sync_dir(&day)?;
         if let Some(folder) = from.parent() {
             self.disk.sync_dir(folder)?;
         }
         self.bytes += bytes + note.len() as u64;
-        self.evict()
+        self.shrink_to(self.bytes_max)
+    }
+
+    /// Moves a file to the name that a time gives it, its reason first; says into which folder.
+    fn put_at(&self, time: BundleTime, from: &Path, note: &[u8]) -> io::Result<PathBuf> {
+        let day = self
+            .dir
+            .join(time.to_string().get(..8).unwrap_or("unknown"));
+        create_dir_all(&*self.disk, &day)?;
+        let file = day.join(format!("{time}-{}", short(from)));
+        let reason = reason_of(&file);
+        let open = self.disk.open(&reason, Open::CreateNew)?;
+        // From here on the name is ours.
+        let put = open
+            .write_all_at(0, note)
+            .and_then(|()| open.sync())
+            .and_then(|()| self.disk.sync_dir(&day))
+            .and_then(|()| self.disk.rename_new(from, &file));
+        if let Err(error) = put {
+            // Without its file the reason is rubbish; what cannot be removed now goes when room is made. But an error may
+            // come after the deed.
+            let taken = error.kind() == io::ErrorKind::AlreadyExists;
+            if taken || self.disk.metadata(&file).is_err() {
+                self.disk.remove_file(&reason).ok();
+            }
+            return Err(error);
+        }
+        Ok(day)
     }
 
     fn next_time(&mut self, now: Timestamp) -> BundleTime {
@@ -131,32 +171,52 @@ impl Quarantine {
         next
     }
 
-    /// Removes the oldest until the rest fits; says how many.
-    fn evict(&mut self) -> io::Result<u64> {
-        let mut evicted = 0;
-        while self.bytes > self.bytes_max {
-            let Some(day) = self.days()?.into_iter().next() else {
-                break;
-            };
+    /// Removes the oldest until the rest fits into so many bytes, or nothing is left; says how many.
+    ///
+    /// # Errors
+    /// As the disk says; what was removed until then is counted.
+    pub fn shrink_to(&mut self, bytes_max: u64) -> io::Result<u64> {
+        let before = self.evictions;
+        if self.bytes <= bytes_max {
+            return Ok(0);
+        }
+        for day in self.days()? {
             let mut names = self.names(&day)?;
-            if names.is_empty() {
-                // Reasons without files, which a crash left.
-                remove_all(&*self.disk, &day)?;
-                self.bytes = self.weigh()?;
-                continue;
-            }
             names.sort();
             for name in names {
-                if self.bytes <= self.bytes_max {
-                    break;
+                if self.bytes <= bytes_max {
+                    return Ok(self.evictions - before);
                 }
                 let file = day.join(&name);
-                tracing::warn!(file = %file.display(), "the quarantine is full; its oldest file is removed");
+                tracing::warn!(file = %file.display(), "there is no room; the oldest file in quarantine is removed");
                 self.remove(&file)?;
-                evicted += 1;
+                self.evictions += 1;
+            }
+            self.clear(&day)?;
+        }
+        Ok(self.evictions - before)
+    }
+
+    /// Removes the folder of a day without files, and the reasons in it, which a crash left.
+    fn clear(&mut self, day: &Path) -> io::Result<()> {
+        let today = BundleTime::from_timestamp(self.clock.now()).to_string();
+        if day.file_name().unwrap_or_default().as_encoded_bytes() == &today.as_bytes()[..8] {
+            // Somebody may have written a reason and be about to move the file.
+            return Ok(());
+        }
+        for entry in self.disk.read_dir(day)? {
+            let name = entry.name.to_string_lossy();
+            if name.ends_with(REASON) || name.starts_with('.') {
+                let path = day.join(&entry.name);
+                let bytes = self.disk.metadata(&path).map_or(0, |found| found.len);
+                unless_gone(remove_all(&*self.disk, &path))?;
+                self.bytes = self.bytes.saturating_sub(bytes);
             }
         }
-        Ok(evicted)
+        match self.disk.remove_dir(day) {
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(()),
+            removed => unless_gone(removed),
+        }
     }
 
     /// Removes a file and its reason, the reason last.
@@ -167,7 +227,7 @@ impl Quarantine {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 Err(error) => return Err(error),
             };
-            remove_all(&*self.disk, &path)?;
+            unless_gone(remove_all(&*self.disk, &path))?;
             self.bytes = self.bytes.saturating_sub(bytes);
         }
         Ok(())
@@ -263,14 +323,22 @@ impl Quarantine {
     fn weigh(&self) -> io::Result<u64> {
         let mut bytes = 0;
         for day in self.days()? {
-            for entry in self.disk.read_dir(&day)? {
-                bytes += self
-                    .disk
-                    .metadata(&day.join(entry.name))
-                    .map_or(0, |found| found.len);
-            }
+            let weighed = self.disk.visit_dir(&day, &mut |entry| {
+                let found = self.disk.metadata(&day.join(entry.name));
+                bytes += found.map_or(0, |found| found.len);
+                ControlFlow::Continue(())
+            });
+            unless_gone(weighed)?;
         }
         Ok(bytes)
+    }
+}
+
+/// What somebody else has removed need not be.
+fn unless_gone(done: io::Result<()>) -> io::Result<()> {
+    match done {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        done => done,
     }
 }
 

@@ -13,5 +13,5 @@ mod settle;
 mod unite;
 
 pub use error::SchemaError;
-pub use file::{DATATYPE_BYTES_MAX, SchemaFile, SchemaFileError, write_local};
-pub use settle::{Done, MirrorDone, Settled, TABLE_BYTES_MAX, settle};
+pub use file::{DATATYPE_BYTES_MAX, SchemaFile, SchemaFileError, write_local, write_local_index};
+pub use settle::{Done, MirrorDone, Settled, TABLE_BYTES_MAX, settle, settle_index};

@@ -11,19 +11,24 @@
 //! | `remove.rs` | removing what is provably there |
 //! | `known.rs`, `recall.rs` | what the lake has already, after the outbox was lost |
 //! | `status.rs` | what lies on the disk, for who only looks |
-//! | `line.rs` | the threads and tasks that do all this |
+//! | `line.rs`, `drain.rs` | the threads and tasks that do all this, and when there is nothing left to do |
+//! | `guard.rs` | how much room all this takes |
+//! | `progress.rs`, `metrics.rs` | what is told of it |
 
 mod bad;
 mod budget;
 mod bundle;
 mod bundler;
+mod drain;
 mod fault;
 mod find;
+mod guard;
 mod gzip_file;
 mod held;
 mod intake;
 mod known;
 mod line;
+mod metrics;
 mod outbox;
 mod place;
 mod progress;
@@ -39,6 +44,9 @@ mod take;
 mod crash_tests;
 
 pub use line::{Flushed, Spool, SpoolParts};
-pub use progress::{Passed, Progress};
+pub use metrics::SpoolMetrics;
+pub use progress::{
+    DatatypeSnapshot, OpenSnapshot, Passed, Progress, SealedSnapshot, ShipSnapshot, SpoolSnapshot,
+};
 pub use status::{BundleStatus, DatatypeStatus, SpoolStatus, status};
 pub use settings::{BadFiles, DatatypeSettings, SpoolFull, SpoolSettings};

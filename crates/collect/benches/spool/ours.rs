@@ -4,7 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cannery_collect::spool::{BadFiles, DatatypeSettings, Spool, SpoolParts, SpoolSettings};
+use cannery_collect::spool::{
+    BadFiles, DatatypeSettings, Spool, SpoolFull, SpoolParts, SpoolSettings,
+};
 use cannery_formats::NodeName;
 use cannery_formats::spool::{Datatype, Experiment, ObjectHome};
 use cannery_formats::table_schema::parse_datatype;
@@ -91,6 +93,8 @@ fn settings(folder: &Path) -> SpoolSettings {
         settle: Duration::from_secs(5),
         bad_files: BadFiles::Quarantine,
         quarantine_bytes_max: 1 << 30,
+        spool_bytes_max: None,
+        spool_full: SpoolFull::Refuse,
         id_column: false,
         index_loadable: false,
         version: "cannery@0.1.0".to_owned(),

@@ -10,6 +10,9 @@ use cannery_runtime::disk::{Disk, Kind, create_dir_all, read, write_durably};
 /// No longer schema file is read.
 pub const DATATYPE_BYTES_MAX: u64 = 1 << 20;
 
+/// The table of the indexes, which no datatype can be called.
+const INDEX: &str = "index1";
+
 /// The schema file of a datatype: the fields of its rows, as whoever runs the node wrote them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SchemaFile {
@@ -163,7 +166,25 @@ pub fn write_local(
     datatype: &Datatype,
     schema: &TableSchema,
 ) -> Result<PathBuf, SchemaFileError> {
-    let path = folder.join(format!("{}-table.json", datatype.as_str()));
+    write_table(disk, folder, datatype.as_str(), schema)
+}
+
+/// The same for the table of the indexes, where they are loadable: `<folder>/index1-table.json`. In the lake it lies at
+/// [`index_table_key`](cannery_formats::spool::index_table_key), where [`settle`](super::settle) puts it like any other.
+///
+/// # Errors
+/// As [`write_local`].
+pub fn write_local_index(disk: &dyn Disk, folder: &Path) -> Result<PathBuf, SchemaFileError> {
+    write_table(disk, folder, INDEX, &TableSchema::index1())
+}
+
+fn write_table(
+    disk: &dyn Disk,
+    folder: &Path,
+    name: &str,
+    schema: &TableSchema,
+) -> Result<PathBuf, SchemaFileError> {
+    let path = folder.join(format!("{name}-table.json"));
     let written =
         create_dir_all(disk, folder).and_then(|()| write_durably(disk, &path, &schema.to_bytes()));
     match written {

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use cannery_formats::Key;
+use cannery_formats::spool::{Experiment, ObjectHome, index_table_key};
 use cannery_formats::table_schema::{TableSchema, Union, union};
 use cannery_lake::{ErrorKind, Lake, Mirrors, PutNew, Swap, Version};
 use futures::future::join_all;
@@ -15,6 +16,9 @@ pub const TABLE_BYTES_MAX: u64 = 4 << 20;
 /// A write that loses means that somebody else's won, and a table has only so many fields to add: who loses this often
 /// is up against something that is no node.
 const ROUNDS_MAX: u32 = 100;
+
+/// Where the table of the indexes comes from, for messages.
+const INDEX_SOURCE: &str = "this version of cannery";
 
 /// What the lake and this node are agreed on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,6 +105,20 @@ pub async fn settle(
         key: key.to_string(),
         rounds: ROUNDS_MAX,
     })
+}
+
+/// The same for the table of an experiment's indexes, where they are loadable. All nodes have the same.
+///
+/// # Errors
+/// As [`settle`].
+pub async fn settle_index(
+    mirrors: &Mirrors,
+    home: &ObjectHome,
+    experiment: &Experiment,
+    upload: bool,
+) -> Result<Settled, SchemaError> {
+    let key = index_table_key(home, experiment);
+    settle(mirrors, &key, &TableSchema::index1(), upload, INDEX_SOURCE).await
 }
 
 fn settled(schema: TableSchema, places: &[Place<'_>], done: Vec<Done>) -> Settled {

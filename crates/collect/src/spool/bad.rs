@@ -2,11 +2,11 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use cannery_runtime::Clock;
 use cannery_runtime::disk::{Disk, Kind};
 
+use super::progress::{Progress, Quarantined};
 use super::settings::{BadFiles, SpoolSettings};
 use crate::quarantine::Quarantine;
 
@@ -15,61 +15,73 @@ pub(super) struct Bad {
     disk: Arc<dyn Disk>,
     root: PathBuf,
     experiment: String,
-    way: Way,
-}
-
-enum Way {
-    Quarantine(Box<Quarantine>),
-    Delete,
-    Keep,
+    way: BadFiles,
+    quarantine: Arc<Mutex<Quarantine>>,
+    progress: Arc<Progress>,
 }
 
 impl Bad {
     pub(super) fn new(
         settings: &SpoolSettings,
         disk: &Arc<dyn Disk>,
-        clock: &Clock,
-    ) -> io::Result<Self> {
-        let way = match settings.bad_files {
-            BadFiles::Quarantine => {
-                let bytes_max = settings.quarantine_bytes_max;
-                let (disk, clock) = (Arc::clone(disk), clock.clone());
-                let quarantine = Quarantine::open(disk, clock, &settings.home, bytes_max)?;
-                Way::Quarantine(Box::new(quarantine))
-            }
-            BadFiles::Delete => Way::Delete,
-            BadFiles::Keep => Way::Keep,
-        };
-        Ok(Self {
+        quarantine: Arc<Mutex<Quarantine>>,
+        progress: Arc<Progress>,
+    ) -> Self {
+        Self {
             disk: Arc::clone(disk),
             root: settings.root(),
             experiment: settings.experiment.as_str().to_owned(),
-            way,
-        })
+            way: settings.bad_files,
+            quarantine,
+            progress,
+        }
     }
 
-    /// Treats what lies `below` the root. What cannot be moved stays, and is met again by the next scan.
-    pub(super) fn treat(&mut self, below: &Path, reason: &str, text: &str) {
+    /// Treats what lies `below` the root. What cannot be moved stays, and is met again by the next scan. Gives back how many
+    /// bytes went with it when nothing is there any more.
+    pub(super) fn treat(&mut self, below: &Path, reason: &str, text: &str) -> Option<u64> {
         let shown = format!("{}/{}", self.experiment, below.display());
         let path = self.root.join(below);
-        let treated = match &mut self.way {
-            Way::Quarantine(quarantine) => quarantine.put(&path, &shown, reason, text).map(drop),
-            Way::Delete => delete(&*self.disk, &path),
-            Way::Keep => Ok(()),
+        let bytes = file_bytes(&*self.disk, &path);
+        let treated = match self.way {
+            BadFiles::Quarantine => self.put(&path, &shown, reason, text).map(|()| true),
+            BadFiles::Delete => delete(&*self.disk, &path),
+            BadFiles::Keep => Ok(false),
         };
         match treated {
-            Ok(()) => tracing::warn!(file = shown, reason, text, "cannot be collected"),
+            Ok(gone) => {
+                tracing::warn!(file = shown, reason, text, "cannot be collected");
+                gone.then_some(bytes)
+            }
             Err(error) => {
                 tracing::error!(file = shown, reason, text, %error, "cannot be collected, and cannot be moved away");
+                None
             }
         }
     }
+
+    fn put(&self, path: &Path, shown: &str, reason: &str, text: &str) -> io::Result<()> {
+        let mut quarantine = self
+            .quarantine
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let put = quarantine.put(path, shown, reason, text);
+        self.progress.quarantined(Quarantined::of(&quarantine));
+        put.map(drop)
+    }
 }
 
-/// A folder is nothing that a producer leaves behind by mistake a million times: it stays.
-fn delete(disk: &dyn Disk, path: &Path) -> io::Result<()> {
+fn file_bytes(disk: &dyn Disk, path: &Path) -> u64 {
+    match disk.metadata(path) {
+        Ok(found) if found.kind == Kind::File => found.len,
+        Ok(_) | Err(_) => 0,
+    }
+}
+
+/// True when it is gone. A folder is nothing that a producer leaves behind by mistake a million times: it stays.
+fn delete(disk: &dyn Disk, path: &Path) -> io::Result<bool> {
     match disk.metadata(path)?.kind {
-        Kind::Dir => Ok(()),
-        Kind::File | Kind::Other => disk.remove_file(path),
+        Kind::Dir => Ok(false),
+        Kind::File | Kind::Other => disk.remove_file(path).map(|()| true),
     }
 }

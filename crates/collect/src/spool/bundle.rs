@@ -2,7 +2,7 @@
 
 use std::io;
 
-use cannery_formats::spool::{Archiver, BundleName, IndexLine, Part, RowWriter};
+use cannery_formats::spool::{Archiver, BundleName, IndexLine, Part, RowWriter, SpoolDate};
 
 use jiff::Timestamp;
 
@@ -73,6 +73,23 @@ impl OpenBundle {
 
     pub(super) fn id(&self) -> &str {
         &self.id
+    }
+
+    pub(super) fn date(&self) -> SpoolDate {
+        self.name.date
+    }
+
+    pub(super) fn opened(&self) -> Timestamp {
+        self.name.opened.timestamp()
+    }
+
+    pub(super) fn files(&self) -> u64 {
+        self.files.len() as u64
+    }
+
+    /// Bytes of rows, before they are compressed.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// Whether a file has room; the first always has.

@@ -32,11 +32,14 @@ pub(super) trait Listener: Send {
     /// Waits until another bundle may be begun; false when it may not, because everything ends.
     fn may_begin(&self) -> bool;
 
+    /// A bundle was begun, or a file was added to it.
+    fn grew(&self, datatype: usize, bundle: &OpenBundle);
+
     /// A bundle was sealed, durably: it is to be shipped.
     fn sealed(&self, sealed: &Sealed);
 
-    /// A bundle was given up, and its files were let go: they are to be found again.
-    fn gave_up(&self, error: &io::Error);
+    /// A bundle of a datatype and date was given up, and its files, so many, were let go: they are to be found again.
+    fn gave_up(&self, which: (usize, SpoolDate), files: u64, error: &io::Error);
 }
 
 pub(super) struct Bundler<L> {
@@ -117,8 +120,9 @@ impl<L: Listener> Bundler<L> {
             return;
         };
         open.places.push(taken.place.clone());
-        if let Err(error) = open.bundle.add(taken, self.clock.now()) {
-            self.give_up(which, &error);
+        match open.bundle.add(taken, self.clock.now()) {
+            Ok(()) => self.listener.grew(which.0, &open.bundle),
+            Err(error) => self.give_up(which, &error),
         }
     }
 
@@ -149,7 +153,7 @@ impl<L: Listener> Bundler<L> {
                 true
             }
             Err(error) => {
-                self.listener.gave_up(&error);
+                self.listener.gave_up(which, 1, &error);
                 false
             }
         }
@@ -190,7 +194,7 @@ impl<L: Listener> Bundler<L> {
         let id = open.bundle.id().to_owned();
         match open.bundle.seal(&self.outbox) {
             Ok(sealed) => self.listener.sealed(&sealed),
-            Err(error) => self.forget(&id, &open.places, &error),
+            Err(error) => self.forget(which, &id, &open.places, &error),
         }
     }
 
@@ -198,19 +202,19 @@ impl<L: Listener> Bundler<L> {
         if let Some(open) = self.open.remove(&which) {
             let id = open.bundle.id().to_owned();
             drop(open.bundle);
-            self.forget(&id, &open.places, error);
+            self.forget(which, &id, &open.places, error);
         }
     }
 
     /// Nothing of the bundle counts, and its files are where they were. A seal that failed may have taken effect: then the
     /// files stay held, and the next start ships it.
-    fn forget(&self, id: &str, places: &[FilePlace], error: &io::Error) {
+    fn forget(&self, which: (usize, SpoolDate), id: &str, places: &[FilePlace], error: &io::Error) {
         match self.outbox.forget(id) {
             Ok(()) => self.held.release(places),
             Err(again) => {
                 tracing::error!(bundle = id, error = %again, "cannot clear a bundle away; its files wait for the next start");
             }
         }
-        self.listener.gave_up(error);
+        self.listener.gave_up(which, places.len() as u64, error);
     }
 }

@@ -24,14 +24,15 @@ use super::bundle::{OpenBundle, RowStyle};
 use super::held::Held;
 use super::outbox::Outbox;
 use super::place::FilePlace;
-use super::settings::{BadFiles, DatatypeSettings, SpoolSettings};
+use super::progress::Progress;
+use super::settings::{BadFiles, DatatypeSettings, SpoolFull, SpoolSettings};
 use super::shipper::Shipper;
 use super::take::{Heard, Take, Taker};
 
 const ROOT: &str = "/spool/ndt";
 const DATE: &str = "2026/11/15";
 
-fn settings() -> SpoolSettings {
+pub(super) fn settings() -> SpoolSettings {
     SpoolSettings {
         experiment: Experiment::new("ndt").unwrap(),
         home: PathBuf::from("/spool"),
@@ -49,6 +50,8 @@ fn settings() -> SpoolSettings {
         settle: Duration::ZERO,
         bad_files: BadFiles::Quarantine,
         quarantine_bytes_max: 1 << 20,
+        spool_bytes_max: None,
+        spool_full: SpoolFull::Refuse,
         id_column: false,
         index_loadable: false,
         version: "cannery@0.1.0".to_owned(),
@@ -91,7 +94,7 @@ async fn live(disk: &SimDisk, mirrors: &Mirrors, life: u64) -> io::Result<()> {
         held: Arc::new(Held::default()),
         clock: clock.clone(),
         rng: Rng::seeded(5),
-        progress: Arc::default(),
+        progress: Arc::new(Progress::new(&settings)),
         events,
     };
     for sealed in outbox.recover()?.sealed {

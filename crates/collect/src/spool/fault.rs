@@ -2,6 +2,22 @@
 
 use std::fmt;
 
+/// Every reason in a word: of faults, and of things that lie where they do not belong.
+pub(super) const WORDS: [&str; 12] = [
+    "extension",
+    "empty",
+    "too_large",
+    "link",
+    "special",
+    "foreign_link",
+    "unreadable",
+    "json",
+    "schema",
+    "depth",
+    "not_a_date",
+    "name",
+];
+
 /// Why a file is not bundled, now or ever.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {

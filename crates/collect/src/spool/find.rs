@@ -4,6 +4,8 @@
 //! everything when that is due. All of them watch a folder first and list it second (`find/walk.rs`), and all of them tell
 //! what they found through one bounded channel. A consumer that is slow stops them; then the kernel's queue runs over, which
 //! leads to another scan. Nothing is remembered of a file, so the same one is told more than once.
+//!
+//! Scans also remove the empty folders of dates that are past (`find/spent.rs`).
 
 use std::ffi::OsString;
 use std::fmt;
@@ -17,17 +19,19 @@ use cannery_runtime::Clock;
 use cannery_runtime::disk::Disk;
 use tokio::sync::mpsc;
 
+mod census;
 mod events;
 mod folder;
 mod inbox;
 mod shared;
+mod spent;
 #[cfg(test)]
 mod tests;
 mod walk;
 mod watch_table;
 
+pub(crate) use census::{Census, Counters, Standing};
 pub(crate) use folder::DateFolder;
-pub(crate) use shared::Counters;
 
 use folder::Layout;
 use shared::Shared;
@@ -104,6 +108,8 @@ pub(crate) struct FinderParts {
     pub(crate) disk: Arc<dyn Disk>,
     /// For the interval and the ages.
     pub(crate) clock: Clock,
+    /// Where it counts; for as many datatypes.
+    pub(crate) census: Arc<Census>,
 }
 
 /// Finds files until it is stopped or dropped.
@@ -123,7 +129,7 @@ impl Finder {
         capacity: usize,
     ) -> io::Result<(Self, mpsc::Receiver<Sighting>)> {
         check(&parts)?;
-        let (events, watches) = events::open()?;
+        let (events, watches) = events::open(parts.census.watches())?;
         let (sightings, receiver) = mpsc::channel(capacity.max(1));
         let layout = Layout {
             root: std::path::absolute(&parts.root)?,
@@ -164,7 +170,7 @@ impl Finder {
 
     /// What happened so far.
     pub(crate) fn counters(&self) -> Counters {
-        self.shared.counters()
+        self.shared.census.counters()
     }
 
     /// Ends the threads and waits for them, also while they wait for the consumer. Takes no longer than a call of the

@@ -10,6 +10,7 @@ use tokio::sync::mpsc;
 use super::bad::Bad;
 use super::budget::Budget;
 use super::bundler::Message;
+use super::drain::Refused;
 use super::find::{Evidence, Found, Oddity, Sighting};
 use super::held::Held;
 use super::place::FilePlace;
@@ -28,30 +29,37 @@ pub(super) struct Intake {
     /// While the outbox may have been lost.
     pub(super) recall: Option<Recall>,
     pub(super) progress: Arc<Progress>,
-    /// Set when nothing waits to be taken.
-    pub(super) idle: Arc<AtomicBool>,
+    /// Files that are left for later.
+    pub(super) refused: Arc<Refused>,
 }
 
 impl Intake {
     /// Takes what is found until nothing is looked for any more.
     pub(super) fn run(mut self, mut sightings: mpsc::Receiver<Sighting>) {
-        loop {
-            self.idle.store(sightings.is_empty(), Ordering::Release);
-            let Some(sighting) = sightings.blocking_recv() else {
-                return;
-            };
+        while let Some(sighting) = sightings.blocking_recv() {
             match sighting {
                 Sighting::File(found) => self.take(found),
-                Sighting::Odd { below, fault } => {
-                    let (word, text) = words(fault);
-                    self.progress.met_bad();
-                    self.bad.treat(&below, word, text);
-                }
+                Sighting::Odd { below, fault } => self.set_aside(&below, fault),
             }
+            self.progress.census().handled();
+        }
+    }
+
+    fn set_aside(&mut self, below: &Path, fault: Oddity) {
+        let (word, text) = words(fault);
+        let folder = below.iter().next().unwrap_or_default();
+        let mut datatypes = self.datatypes.iter();
+        let datatype = datatypes.position(|name| folder == name.as_str());
+        let gone = self.bad.treat(below, word, text);
+        if let Some(datatype) = datatype {
+            self.progress.met_bad(datatype, word);
+            let census = self.progress.census();
+            census.gone(datatype, 0, gone.unwrap_or(0));
         }
     }
 
     fn take(&mut self, found: Found) {
+        let by_whole_scan = found.evidence == Evidence::Scanned;
         let Some((place, heard)) = place_of(found) else {
             return;
         };
@@ -61,11 +69,15 @@ impl Intake {
         match self.taker.take(&place, heard) {
             Take::Taken(taken) => self.keep(taken),
             Take::Bad(fault) => {
-                self.progress.met_bad();
+                self.progress.met_bad(place.datatype, fault.word());
                 let below = self.below(&place);
-                self.bad.treat(&below, fault.word(), &fault.to_string());
+                let gone = self.bad.treat(&below, fault.word(), &fault.to_string());
+                if let Some(bytes) = gone {
+                    self.progress.census().gone(place.datatype, 1, bytes);
+                }
             }
-            Take::Settling => self.look_again.store(true, Ordering::Relaxed),
+            Take::Settling => self.wait(),
+            Take::NotYet if by_whole_scan => self.refused.not_yet(),
             Take::NotYet | Take::Gone => {}
         }
     }
@@ -78,18 +90,28 @@ impl Intake {
             .map_or(Memory::New, |recall| recall.remember(&taken));
         match (memory, &mut self.recall) {
             (Memory::Shipped, Some(recall)) => match recall.remove(&taken) {
-                Ok(()) => self.progress.removed(1),
+                Ok(()) => {
+                    let Taken { place, mark, .. } = &taken;
+                    self.progress.removed_known(place.datatype, mark.size);
+                }
                 Err(error) => {
                     tracing::error!(file = taken.place.filename(), %error, "cannot remove a file that is in the lake");
                 }
             },
-            (Memory::Unknown, _) => self.look_again.store(true, Ordering::Relaxed),
+            (Memory::Unknown, _) => self.wait(),
             (Memory::New | Memory::Shipped, _) => {
+                let datatype = taken.place.datatype;
                 self.held.hold(&taken.place);
                 self.bundler.send(taken);
-                self.progress.took();
+                self.progress.took(datatype);
             }
         }
+    }
+
+    /// A file is left alone for a moment.
+    fn wait(&self) {
+        self.refused.for_a_moment();
+        self.look_again.store(true, Ordering::Relaxed);
     }
 
     fn below(&self, place: &FilePlace) -> PathBuf {

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use cannery_formats::spool::BundleName;
+use cannery_formats::spool::{BundleName, SpoolDate};
 use cannery_journal::Journal;
 use cannery_journal::worker::Worker;
 use cannery_lake::Mirrors;
@@ -20,19 +20,22 @@ use tokio_util::sync::CancellationToken;
 
 use super::bad::Bad;
 use super::budget::Budget;
-use super::bundle::RowStyle;
+use super::bundle::{OpenBundle, RowStyle};
 use super::bundler::{Bundler, Listener, Message};
-use super::find::{Finder, FinderParts, Sighting};
+use super::drain::{Drain, Refused};
+use super::find::{Census, Finder, FinderParts, Sighting};
+use super::guard::Guard;
 use super::held::Held;
 use super::intake::{Intake, Sender};
 use super::known::Known;
 use super::outbox::{Outbox, Sealed};
 use super::place::FilePlace;
-use super::progress::Progress;
+use super::progress::{Progress, Quarantined};
 use super::recall::Recall;
 use super::settings::SpoolSettings;
 use super::shipper::{Event, Shipper, schedule};
 use super::take::Taker;
+use crate::quarantine::Quarantine;
 
 /// Files that were found and not taken yet.
 const SIGHTINGS: usize = 1_024;
@@ -68,6 +71,9 @@ pub struct SpoolParts {
 pub struct Flushed {
     /// Sealed bundles that are left for the next start.
     pub left: Vec<String>,
+    /// Files that are left in their folders, of a spool that was to be drained: somebody writes to them, they are wrong
+    /// and young, or the disk refused their bundle. None of a spool that was stopped, which may leave any number.
+    pub waiting: u64,
 }
 
 /// A spool that runs.
@@ -78,10 +84,18 @@ pub struct Spool {
     held: Arc<Held>,
     room: Arc<Room>,
     look_again: Arc<AtomicBool>,
-    idle: Arc<AtomicBool>,
+    refused: Arc<Refused>,
+    quarantine: Arc<Mutex<Quarantine>>,
     progress: Arc<Progress>,
     /// Bundles in the outbox, of an outbox that may have been lost.
     doubt: Option<BTreeSet<BundleName>>,
+}
+
+/// What ends a spool, beside being stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Stopped,
+    Drained,
 }
 
 /// How many bundles there may be.
@@ -112,13 +126,19 @@ impl Spool {
     /// As the disk or the journal says.
     pub async fn open(settings: SpoolSettings, parts: SpoolParts) -> io::Result<Self> {
         let outbox = Outbox::open(Arc::clone(&parts.disk), &parts.outbox)?;
+        let (disk, clock) = (Arc::clone(&parts.disk), parts.clock.clone());
+        let bytes_max = settings.quarantine_bytes_max;
+        let quarantine = Quarantine::open(disk, clock, &settings.home, bytes_max)?;
+        let progress = Progress::new(&settings);
+        progress.quarantined(Quarantined::of(&quarantine));
         let mut spool = Self {
             settings: Arc::new(settings),
             outbox,
             held: Arc::default(),
             look_again: Arc::default(),
-            idle: Arc::default(),
-            progress: Arc::default(),
+            refused: Arc::default(),
+            quarantine: Arc::new(Mutex::new(quarantine)),
+            progress: Arc::new(progress),
             doubt: None,
             room: Arc::new(Room {
                 free: Arc::new(Semaphore::new(BUNDLES_MAX)),
@@ -156,6 +176,7 @@ impl Spool {
             self.doubt = Some(in_outbox);
         }
         for sealed in &found.sealed {
+            self.progress.took_up(sealed);
             let permit = Arc::clone(&self.room.free).try_acquire_owned().ok();
             lock(&self.room.taken).insert(sealed.id.clone(), permit);
             for place in self.places(sealed) {
@@ -207,6 +228,30 @@ impl Spool {
         stop: CancellationToken,
         flush_timeout: Duration,
     ) -> io::Result<Flushed> {
+        self.collect(stop, flush_timeout, End::Stopped).await
+    }
+
+    /// Collects what is there and ends by itself: once a scan found nothing more that could be taken, what is open is
+    /// sealed, and shipped however long that takes. `stop` ends it earlier, as it does [`Spool::run`]. What comes while it
+    /// runs is taken or left.
+    ///
+    /// # Errors
+    /// When the files cannot be watched.
+    pub async fn until_drained(
+        self,
+        stop: CancellationToken,
+        flush_timeout: Duration,
+    ) -> io::Result<Flushed> {
+        self.collect(stop, flush_timeout, End::Drained).await
+    }
+
+    async fn collect(
+        self,
+        stop: CancellationToken,
+        flush_timeout: Duration,
+        end: End,
+    ) -> io::Result<Flushed> {
+        let ending = stop.child_token();
         let (finder, sightings) = Finder::start(self.finder_parts(), SIGHTINGS)?;
         let finder = Arc::new(Mutex::new(Some(finder)));
         let (sealed, sealed_ids) = mpsc::unbounded_channel();
@@ -222,12 +267,21 @@ impl Spool {
             finder: Arc::clone(&finder),
             look_again: Arc::clone(&self.look_again),
             doubtful: self.doubt.is_some().then(|| self.outbox.clone()),
-            idle: Arc::clone(&self.idle),
+            census: Arc::clone(self.progress.census()),
             settle: self.settings.settle,
-            stop: stop.clone(),
+            stop: ending.clone(),
         };
         let upkeep = tokio::spawn(upkeep.run(sealed_ids, done, messages));
-        stop.cancelled().await;
+        let guard = self.guard().run(self.parts.clock.clone());
+        let guard = tokio::spawn(guard);
+        let drain = self.drain(&finder);
+        let mut waiting = tokio::select! {
+            biased;
+            () = stop.cancelled() => None,
+            waiting = drain.wait(), if end == End::Drained => Some(waiting),
+        };
+        ending.cancel();
+        let let_go = self.progress.let_go();
         // No more files; what was taken is bundled, and what is open is sealed.
         let finder = lock(&finder).take();
         let joined = tokio::task::spawn_blocking(move || {
@@ -237,26 +291,55 @@ impl Spool {
             (intake.join(), bundler.join())
         });
         joined.await.ok();
+        if let Some(waiting) = &mut waiting {
+            *waiting += self.progress.let_go() - let_go;
+            tokio::select! {
+                () = self.shipped() => {}
+                () = stop.cancelled() => {}
+            }
+        }
         self.flush(flush_timeout).await;
         ended.cancel();
         worker.await.ok();
         upkeep.abort();
+        guard.abort();
+        if waiting.is_some() && self.doubt.is_some() {
+            self.outbox.set_complete()?;
+        }
         let left = tokio::task::spawn_blocking(move || self.outbox.recover());
         let left = left.await.map_err(io::Error::other)??;
         Ok(Flushed {
             left: left.sealed.into_iter().map(|sealed| sealed.id).collect(),
+            waiting: waiting.unwrap_or(0),
         })
     }
 
-    /// Waits until the outbox is empty, but not for ever.
+    /// Waits until the outbox is empty.
+    async fn shipped(&self) {
+        while !lock(&self.room.taken).is_empty() {
+            self.parts.clock.sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// The same, but not for ever.
     async fn flush(&self, limit: Duration) {
         let clock = &self.parts.clock;
-        let empty = async {
-            while !lock(&self.room.taken).is_empty() {
-                clock.sleep(Duration::from_millis(20)).await;
-            }
-        };
-        clock.timeout(limit, empty).await.ok();
+        clock.timeout(limit, self.shipped()).await.ok();
+    }
+
+    fn guard(&self) -> Guard {
+        let (quarantine, progress) = (Arc::clone(&self.quarantine), Arc::clone(&self.progress));
+        Guard::new(&self.settings, quarantine, progress)
+    }
+
+    fn drain(&self, finder: &Arc<Mutex<Option<Finder>>>) -> Drain {
+        Drain {
+            census: Arc::clone(self.progress.census()),
+            refused: Arc::clone(&self.refused),
+            finder: Arc::clone(finder),
+            clock: self.parts.clock.clone(),
+            settle: self.settings.settle,
+        }
     }
 
     fn finder_parts(&self) -> FinderParts {
@@ -268,6 +351,7 @@ impl Spool {
             min_file_age: settings.min_file_age,
             disk: Arc::clone(&self.parts.disk),
             clock: self.parts.clock.clone(),
+            census: Arc::clone(self.progress.census()),
         }
     }
 
@@ -319,7 +403,12 @@ impl Spool {
         let SpoolParts { disk, clock, .. } = &self.parts;
         let intake = Intake {
             taker: Taker::new(&self.settings, Arc::clone(disk), clock.clone()),
-            bad: Bad::new(&self.settings, disk, clock)?,
+            bad: Bad::new(
+                &self.settings,
+                disk,
+                Arc::clone(&self.quarantine),
+                Arc::clone(&self.progress),
+            ),
             held: Arc::clone(&self.held),
             bundler,
             datatypes: self.datatypes(),
@@ -327,7 +416,7 @@ impl Spool {
             recall: self.doubt.clone().map(|in_outbox| {
                 Recall::new(self.known(in_outbox), clock.clone(), Handle::current())
             }),
-            idle: Arc::clone(&self.idle),
+            refused: Arc::clone(&self.refused),
             progress: Arc::clone(&self.progress),
         };
         std::thread::Builder::new()
@@ -397,14 +486,18 @@ impl Listener for Foreman {
         may
     }
 
+    fn grew(&self, datatype: usize, bundle: &OpenBundle) {
+        self.progress.grew(datatype, bundle);
+    }
+
     fn sealed(&self, sealed: &Sealed) {
-        self.progress.sealed();
+        self.progress.sealed(sealed);
         self.room.name(&sealed.id);
         self.sealed.send(sealed.id.clone()).ok();
     }
 
-    fn gave_up(&self, error: &io::Error) {
-        self.progress.gave_up();
+    fn gave_up(&self, (datatype, date): (usize, SpoolDate), files: u64, error: &io::Error) {
+        self.progress.gave_up(datatype, date, files);
         tracing::error!(%error, "cannot write a bundle; its files stay and are tried again");
         drop(lock(&self.room.begun).pop());
         self.runtime.block_on(async {
@@ -428,7 +521,7 @@ struct Upkeep {
     look_again: Arc<AtomicBool>,
     /// To be told when everything was compared with the lake.
     doubtful: Option<Outbox>,
-    idle: Arc<AtomicBool>,
+    census: Arc<Census>,
     settle: Duration,
     stop: CancellationToken,
 }
@@ -474,7 +567,7 @@ impl Upkeep {
             .as_ref()
             .is_some_and(|finder| finder.counters().last_scan_finished.is_some());
         let settled = scanned
-            && self.idle.load(Ordering::Acquire)
+            && self.census.has_handled(self.census.told())
             && !self.look_again.load(Ordering::Relaxed);
         if let Some(outbox) = self.doubtful.take_if(|_| settled)
             && let Err(error) = outbox.set_complete()

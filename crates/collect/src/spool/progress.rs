@@ -1,20 +1,69 @@
-//! How much has passed through a spool.
+//! How much has passed through a spool, and what is in it now: for metrics, for the page of the spool, and for who waits.
+//!
+//! | look here | for |
+//! |---|---|
+//! | `snapshot.rs` | what is told: plain data |
+//! | `datatype.rs` | what is remembered of one datatype |
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Counts since the start; for metrics, and for who waits.
-#[derive(Debug, Default)]
+use cannery_formats::spool::{Datatype, SpoolDate};
+use jiff::Timestamp;
+
+use super::bundle::OpenBundle;
+use super::find::Census;
+use super::outbox::Sealed;
+use super::settings::SpoolSettings;
+use crate::quarantine::Quarantine;
+
+mod datatype;
+mod snapshot;
+#[cfg(test)]
+pub(super) mod tests;
+
+pub use snapshot::{DatatypeSnapshot, OpenSnapshot, SealedSnapshot, ShipSnapshot, SpoolSnapshot};
+
+use datatype::OneDatatype;
+
+/// What a spool does and holds. Counts begin with the process.
+///
+/// Memory is bounded: what is remembered are counts, the last ships, and the bundles of which there are only so many.
+#[derive(Debug)]
 pub struct Progress {
-    taken: AtomicU64,
-    bad: AtomicU64,
-    sealed: AtomicU64,
-    shipped: AtomicU64,
-    shipped_bytes: AtomicU64,
-    removed: AtomicU64,
-    given_up: AtomicU64,
+    experiment: String,
+    spool_bytes_max: Option<u64>,
+    census: Arc<Census>,
+    state: Mutex<State>,
 }
 
-/// What was counted at one moment.
+#[derive(Debug, Default)]
+struct State {
+    /// The configured ones in their order, then those of bundles that an earlier configuration left.
+    datatypes: Vec<OneDatatype>,
+    quarantine: Quarantined,
+    spool_bytes: u64,
+    full: bool,
+    /// Files that were in a bundle which the disk refused.
+    let_go: u64,
+}
+
+/// The state of the quarantine.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Quarantined {
+    pub(super) bytes: u64,
+    pub(super) evictions: u64,
+}
+
+impl Quarantined {
+    pub(super) fn of(quarantine: &Quarantine) -> Self {
+        Self {
+            bytes: quarantine.bytes(),
+            evictions: quarantine.evictions(),
+        }
+    }
+}
+
+/// What was counted at one moment, of all datatypes together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Passed {
     /// Files that were read and found good.
@@ -34,43 +83,171 @@ pub struct Passed {
 }
 
 impl Progress {
-    /// What was counted so far.
-    #[must_use]
-    pub fn passed(&self) -> Passed {
-        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        Passed {
-            taken: count(&self.taken),
-            bad: count(&self.bad),
-            sealed: count(&self.sealed),
-            shipped: count(&self.shipped),
-            shipped_bytes: count(&self.shipped_bytes),
-            removed: count(&self.removed),
-            given_up: count(&self.given_up),
+    pub(super) fn new(settings: &SpoolSettings) -> Self {
+        let names = settings.datatypes.iter().map(|datatype| &datatype.name);
+        let datatypes: Vec<_> = names.map(OneDatatype::new).collect();
+        Self {
+            experiment: settings.experiment.as_str().to_owned(),
+            spool_bytes_max: settings.spool_bytes_max,
+            census: Arc::new(Census::new(datatypes.len())),
+            state: Mutex::new(State {
+                datatypes,
+                ..State::default()
+            }),
         }
     }
 
-    pub(super) fn took(&self) {
-        self.taken.fetch_add(1, Ordering::Relaxed);
+    /// The experiment whose files they are.
+    #[must_use]
+    pub fn experiment(&self) -> &str {
+        &self.experiment
     }
 
-    pub(super) fn met_bad(&self) {
-        self.bad.fetch_add(1, Ordering::Relaxed);
+    /// What was counted so far.
+    #[must_use]
+    pub fn passed(&self) -> Passed {
+        let mut passed = Passed::default();
+        for datatype in &self.lock().datatypes {
+            let counts = &datatype.counts;
+            passed.taken += counts.taken;
+            passed.bad += counts.bad.values().sum::<u64>();
+            passed.sealed += counts.sealed;
+            passed.shipped += counts.shipped;
+            passed.shipped_bytes += counts.shipped_bytes;
+            passed.removed += counts.removed;
+            passed.given_up += counts.given_up;
+        }
+        passed
     }
 
-    pub(super) fn sealed(&self) {
-        self.sealed.fetch_add(1, Ordering::Relaxed);
+    /// Everything there is to tell at the moment. Cheap: asks neither the disk nor the lake.
+    #[must_use]
+    pub fn snapshot(&self) -> SpoolSnapshot {
+        let counters = self.census.counters();
+        let state = self.lock();
+        let datatypes = state.datatypes.iter().enumerate().map(|(index, datatype)| {
+            let seen = counters.files_seen.get(index).copied().unwrap_or(0);
+            datatype.snapshot(seen, self.census.standing(index))
+        });
+        SpoolSnapshot {
+            experiment: self.experiment.clone(),
+            datatypes: datatypes.collect(),
+            scans: counters.scans,
+            scan_failures: counters.failures,
+            last_scan: counters.last_scan_finished,
+            watches: counters.watches,
+            watch_overflows: counters.overflows,
+            quarantine_bytes: state.quarantine.bytes,
+            quarantine_evictions: state.quarantine.evictions,
+            spool_bytes: state.spool_bytes,
+            spool_bytes_max: self.spool_bytes_max,
+            full: state.full,
+        }
     }
 
-    pub(super) fn shipped(&self, bytes: u64) {
-        self.shipped.fetch_add(1, Ordering::Relaxed);
-        self.shipped_bytes.fetch_add(bytes, Ordering::Relaxed);
+    pub(super) fn census(&self) -> &Arc<Census> {
+        &self.census
     }
 
-    pub(super) fn removed(&self, files: u64) {
-        self.removed.fetch_add(files, Ordering::Relaxed);
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn gave_up(&self) {
-        self.given_up.fetch_add(1, Ordering::Relaxed);
+    fn of(&self, datatype: usize, note: impl FnOnce(&mut OneDatatype)) {
+        if let Some(one) = self.lock().datatypes.get_mut(datatype) {
+            note(one);
+        }
+    }
+
+    /// By name: an earlier configuration may have had others.
+    fn named(&self, name: &Datatype, note: impl FnOnce(&mut OneDatatype)) -> usize {
+        let datatypes = &mut self.lock().datatypes;
+        let known = datatypes.iter().position(|one| one.is_named(name));
+        let index = known.unwrap_or_else(|| {
+            datatypes.push(OneDatatype::new(name));
+            datatypes.len() - 1
+        });
+        note(&mut datatypes[index]);
+        index
+    }
+
+    /// A file was read and found good.
+    pub(super) fn took(&self, datatype: usize) {
+        self.of(datatype, |one| one.counts.taken += 1);
+    }
+
+    /// Something cannot be collected, for a reason in a word. What stays where it is, is met again by each scan.
+    pub(super) fn met_bad(&self, datatype: usize, word: &'static str) {
+        self.of(datatype, |one| {
+            *one.counts.bad.entry(word).or_default() += 1;
+        });
+    }
+
+    /// A bundle was begun, or a file was added to it.
+    pub(super) fn grew(&self, datatype: usize, bundle: &OpenBundle) {
+        self.of(datatype, |one| one.grew(bundle));
+    }
+
+    /// A bundle was sealed.
+    pub(super) fn sealed(&self, sealed: &Sealed) {
+        self.named(&sealed.name.datatype, |one| {
+            one.open.remove(&sealed.name.date);
+            one.counts.sealed += 1;
+            one.counts.bundled += sealed.files.len() as u64;
+            one.keep(sealed);
+        });
+    }
+
+    /// A sealed bundle of an earlier run was found, and has no receipt as far as is known.
+    pub(super) fn took_up(&self, sealed: &Sealed) {
+        self.named(&sealed.name.datatype, |one| one.keep(sealed));
+    }
+
+    /// Every mirror has a bundle, since now.
+    pub(super) fn shipped(&self, sealed: &Sealed, now: Timestamp) {
+        self.named(&sealed.name.datatype, |one| one.shipped(sealed, now));
+    }
+
+    /// The files of a bundle are gone, and so is the bundle: it has its receipt, from this run or an earlier one.
+    pub(super) fn finished(&self, sealed: &Sealed, removed: u64) {
+        let index = self.named(&sealed.name.datatype, |one| {
+            one.unshipped.remove(&sealed.id);
+            one.counts.removed += removed;
+        });
+        let bytes = sealed.files.iter().map(|file| file.size).sum();
+        self.census.gone(index, removed, bytes);
+    }
+
+    /// A file went because the lake had it already.
+    pub(super) fn removed_known(&self, datatype: usize, bytes: u64) {
+        self.of(datatype, |one| one.counts.removed += 1);
+        self.census.gone(datatype, 1, bytes);
+    }
+
+    /// A bundle was given up, and its files were let go.
+    pub(super) fn gave_up(&self, datatype: usize, date: SpoolDate, files: u64) {
+        let mut state = self.lock();
+        state.let_go += files;
+        if let Some(one) = state.datatypes.get_mut(datatype) {
+            one.counts.given_up += 1;
+            one.open.remove(&date);
+        }
+    }
+
+    /// How many files were let go with bundles that were given up.
+    pub(super) fn let_go(&self) -> u64 {
+        self.lock().let_go
+    }
+
+    /// How the quarantine is now.
+    pub(super) fn quarantined(&self, quarantined: Quarantined) {
+        self.lock().quarantine = quarantined;
+    }
+
+    /// How much room the spool takes, its quarantine included, and whether that is too much.
+    pub(super) fn weighed(&self, spool_bytes: u64, full: bool) {
+        let mut state = self.lock();
+        state.spool_bytes = spool_bytes;
+        state.full = full;
     }
 }

@@ -59,13 +59,24 @@ impl Remover {
                 Err(error) => return Err(error),
             }
         }
-        if super::outbox::exists(&*self.disk, &date)? {
-            self.disk.sync_dir(&date)?;
-        }
+        self.sync_date(&date)?;
         self.disk.sync_dir(&sent)?;
         self.disk.remove_dir(&sent)?;
         self.disk.sync_dir(&self.folder.join(SENT))?;
         Ok(removed)
+    }
+
+    /// Makes the absence of files from a date's folder durable. An empty one may have been removed meanwhile: then it is
+    /// its own absence that counts, or a power cut would bring it back with files whose receipt is gone.
+    fn sync_date(&self, date: &Path) -> io::Result<()> {
+        let within = |folder: &&Path| folder.starts_with(&self.folder);
+        for folder in date.ancestors().take_while(within) {
+            match self.disk.sync_dir(folder) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                synced => return synced,
+            }
+        }
+        Ok(())
     }
 
     /// A file that nobody else reaches: gone if it is the one that was read, back if it is not.

@@ -36,6 +36,11 @@ pub struct SpoolSettings {
     pub bad_files: BadFiles,
     /// How much the quarantine holds.
     pub quarantine_bytes_max: u64,
+    /// How many bytes may lie below the configured datatypes and in the quarantine of the home together, counted at each
+    /// scan of everything; nothing when nobody minds. What lies in folders that are none of the spool's is not counted.
+    pub spool_bytes_max: Option<u64>,
+    /// What is done when it is more.
+    pub spool_full: SpoolFull,
     /// Whether rows have an `id`.
     pub id_column: bool,
     /// Whether index lines are rows too.
@@ -58,13 +63,15 @@ pub enum BadFiles {
     Keep,
 }
 
-/// What is done when more lies in a spool than may.
+/// What is done about a spool that takes more room than it may. Files that can be collected are never dropped, and
+/// collection goes on, since it is what makes room; the spool says that it is full, in its log once for each change, in
+/// [`SpoolSnapshot::full`](super::SpoolSnapshot::full) and in its metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SpoolFull {
-    /// Nothing is removed; it is said, and somebody has to make room.
+    /// Nothing is deleted.
     #[default]
     Refuse,
-    /// The oldest files of the quarantine are removed.
+    /// The oldest files in quarantine go, until it fits or none is left; each is counted and logged.
     DropOldestBad,
 }
 

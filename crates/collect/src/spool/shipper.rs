@@ -92,12 +92,11 @@ impl Shipper {
             let now = self.clock.now();
             let confirm = move |outbox: &Outbox, id: &str| outbox.confirm(id, now);
             self.blocking(id, confirm).await.map_err(failed)?;
-            self.progress
-                .shipped(sealed.data.bytes + sealed.index.bytes);
+            self.progress.shipped(&sealed, now);
         }
         let removed = self.remove(&sealed).await.map_err(failed)?;
         self.blocking(id, Outbox::forget).await.map_err(failed)?;
-        self.progress.removed(removed.files);
+        self.progress.finished(&sealed, removed.files);
         self.tell(&sealed, &removed);
         Ok(())
     }

@@ -150,14 +150,12 @@ async fn a_backlog_of_many_dates_is_no_dead_end() {
         let name = format!("{date}/{number}.json");
         node.produce("foo1", &name, &format!("{{\"n\":{number}}}"), true);
     }
-    let clock = Clock::real();
-    let most_are_gone = async {
-        while node.files_left() > 16 {
-            clock.sleep(Duration::from_millis(20)).await;
-        }
-    };
-    let soon = clock.timeout(Duration::from_secs(60), most_are_gone);
-    let flushed = collect(&node, async { soon.await.unwrap() }).await;
+    let (spool, never) = (node.spool().await, CancellationToken::new());
+    let drained = spool.until_drained(never, Duration::from_secs(60));
+    let drained = Clock::real()
+        .timeout(Duration::from_secs(60), drained)
+        .await;
+    let flushed = drained.unwrap().unwrap();
     assert_eq!((flushed, node.files_left()), (Flushed::default(), 0));
     node.audit(&["--expect-drained"]).await;
 }

@@ -1,6 +1,7 @@
 //! Collecting, on a real file system and real lakes.
 #![allow(clippy::unwrap_used, reason = "a test says what is wrong by failing")]
 
+mod drain;
 mod kill;
 mod line;
 mod node;

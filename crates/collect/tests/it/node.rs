@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use cannery_collect::spool::{BadFiles, DatatypeSettings, Spool, SpoolParts, SpoolSettings};
+use cannery_collect::spool::{
+    BadFiles, DatatypeSettings, Spool, SpoolFull, SpoolParts, SpoolSettings,
+};
 use cannery_formats::spool::{Datatype, Experiment, ObjectHome, table_key};
 use cannery_formats::table_schema::{TableSchema, parse_datatype};
 use cannery_formats::{Digest, NodeName};
@@ -23,6 +25,8 @@ pub(crate) struct Node {
     /// Removes the folder at the end, for who made it.
     made: Option<TempDir>,
     pub(crate) min_file_age: Duration,
+    /// How much room the spool may take, and what is done when it is more.
+    pub(crate) room: (Option<u64>, SpoolFull),
     pub(crate) ledger: Vec<serde_json::Value>,
 }
 
@@ -40,6 +44,7 @@ impl Node {
             folder,
             made: None,
             min_file_age: Duration::from_secs(7_200),
+            room: (None, SpoolFull::Refuse),
             ledger: Vec::new(),
         }
     }
@@ -68,6 +73,8 @@ impl Node {
             settle: Duration::from_millis(50),
             bad_files: BadFiles::Quarantine,
             quarantine_bytes_max: 1 << 20,
+            spool_bytes_max: self.room.0,
+            spool_full: self.room.1,
             id_column: false,
             index_loadable: false,
             version: "cannery@0.1.0".to_owned(),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use cannery_collect::schema::{Done, SchemaError, Settled, TABLE_BYTES_MAX, settle};
+use cannery_collect::schema::{Done, SchemaError, Settled, TABLE_BYTES_MAX, settle, settle_index};
 use cannery_formats::Key;
 use cannery_formats::spool::{Datatype, Experiment, ObjectHome, table_key};
 use cannery_formats::table_schema::{Field, Kind, Mode, TableSchema, parse_datatype};
@@ -138,6 +138,25 @@ async fn the_spelling_of_the_lake_is_left_alone() {
 }
 
 /// Expects that `ours` is refused beside `theirs` with these words, and that the lake stays as it is.
+#[tokio::test]
+async fn the_table_of_the_indexes_is_settled_like_any_other() {
+    let mirrors = mirrors([memory("a"), memory("b")]);
+    let ndt = Experiment::new("ndt").unwrap();
+    for (uploads, expected) in [
+        (false, Done::WouldCreate),
+        (true, Done::Created),
+        (true, Done::Unchanged),
+    ] {
+        let settled = settle_index(&mirrors, &ObjectHome::V1, &ndt, uploads).await;
+        assert_eq!(done(&settled.unwrap()), [expected; 2]);
+    }
+    let key = Key::new("autoload/v1/tables/ndt/index1.table.json").unwrap();
+    for lake in mirrors.iter() {
+        let object = lake.get(&key, MIB).await.unwrap();
+        assert_eq!(object.bytes, TableSchema::index1().to_bytes());
+    }
+}
+
 async fn refused(ours: &str, theirs: &str, words: &str) {
     let mirrors = mirrors([memory("main")]);
     upload(&mirrors, &table(theirs)).await.unwrap();

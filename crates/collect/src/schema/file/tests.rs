@@ -124,6 +124,19 @@ fn the_local_table_schema_is_the_same_bytes_as_the_object() {
 }
 
 #[test]
+fn the_table_of_the_indexes_lies_beside_those_of_the_datatypes() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = write_local_index(&RealDisk, folder.path()).unwrap();
+    assert_eq!(path, folder.path().join("index1-table.json"));
+    let text = read(&RealDisk, &path, 10_000).unwrap();
+    assert_eq!(TableSchema::parse(&text).unwrap(), TableSchema::index1());
+    assert!(
+        Datatype::new("index1").is_err(),
+        "no datatype takes its place"
+    );
+}
+
+#[test]
 fn a_power_cut_leaves_the_old_table_schema_or_the_new_one() {
     let table = |text: &[u8]| TableSchema::of(&parse_datatype(text).unwrap(), false);
     let (old, new) = (table(SCHEMA), table(br#"[{"name":"b","type":"DATE"}]"#));

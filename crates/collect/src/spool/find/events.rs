@@ -3,6 +3,8 @@
 use std::ffi::OsStr;
 use std::io;
 use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use cannery_runtime::disk::Kind;
@@ -46,10 +48,10 @@ impl OwnRuntime {
     }
 }
 
-/// A source without any watch.
-pub(super) fn open() -> io::Result<(EventSource, WatchTable)> {
+/// A source without any watch; how many there are is said in `count`.
+pub(super) fn open(count: Arc<AtomicU64>) -> io::Result<(EventSource, WatchTable)> {
     let inotify = Inotify::init()?;
-    let watches = WatchTable::new(inotify.watches());
+    let watches = WatchTable::new(inotify.watches(), count);
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let runtime = OwnRuntime(Some(runtime));
     Ok((EventSource { runtime, inotify }, watches))
@@ -185,7 +187,7 @@ fn arrived(shared: &Shared, place: &Place, mask: EventMask, name: &OsStr) -> Opt
         Place::Folder(Folder::Day(..)) if is_folder => None,
         Place::Folder(day @ Folder::Day(datatype, date)) => {
             is_good_name(name).then_some(())?;
-            is_file(shared, *day, name).then(|| {
+            is_file(shared, *day, *datatype, name).then(|| {
                 Sighting::File(Found {
                     datatype: *datatype,
                     date: *date,
@@ -216,9 +218,13 @@ fn evidence(mask: EventMask) -> Evidence {
 }
 
 /// An event does not say what it is about: links are moved too, and pipes closed. In doubt the consumer finds out.
-fn is_file(shared: &Shared, day: Folder, name: &OsStr) -> bool {
+fn is_file(shared: &Shared, day: Folder, datatype: usize, name: &OsStr) -> bool {
     match shared.disk.metadata(&shared.layout.path(day).join(name)) {
-        Ok(found) => found.kind == Kind::File,
+        Ok(found) if found.kind == Kind::File => {
+            shared.census.heard_of(datatype, found.len, found.modified);
+            true
+        }
+        Ok(_) => false,
         Err(error) => !is_absent(&error),
     }
 }

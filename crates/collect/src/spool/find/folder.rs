@@ -80,6 +80,11 @@ impl Folder {
         }
     }
 
+    /// The datatype whose folder it is or lies in.
+    pub(super) fn datatype(self) -> usize {
+        self.parts().0
+    }
+
     /// Whether `other` is this folder or lies in it.
     pub(super) fn contains(self, other: Self) -> bool {
         let agree = |ours: Option<i16>, theirs| ours.is_none() || ours == theirs;

@@ -1,7 +1,7 @@
 //! What the threads of a finder have in common.
 
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use super::census::Census;
 use super::folder::Layout;
 use super::inbox::Inbox;
 use super::watch_table::WatchTable;
@@ -18,23 +19,6 @@ use super::{Errand, FinderParts, Manner, Sighting};
 
 /// How many new folders wait to be looked into; when there are more, everything is scanned.
 const ERRANDS_MAX: usize = 4_096;
-
-/// What happened since the start.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counters {
-    /// Scans of everything that were finished.
-    pub(crate) scans: u64,
-    /// How often events were lost, each time followed by a scan.
-    pub(crate) overflows: u64,
-    /// Folders that could not be watched, listed or asked, each time it was tried; such a folder is tried again by each scan.
-    pub(crate) failures: u64,
-    /// Folders watched at the moment.
-    pub(crate) watches: u64,
-    /// Files told, as often as each was told, by datatype.
-    pub(crate) files_seen: Vec<u64>,
-    /// When the last scan of everything ended.
-    pub(crate) last_scan_finished: Option<Timestamp>,
-}
 
 /// How long ago something changed, as far as it matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,11 +45,9 @@ pub(super) struct Shared {
     min_file_age: SignedDuration,
     sightings: mpsc::Sender<Sighting>,
     watches: Mutex<WatchTable>,
-    files_seen: Vec<AtomicU64>,
-    scans: AtomicU64,
-    overflows: AtomicU64,
-    failures: AtomicU64,
-    last_scan_finished: Mutex<Option<Timestamp>>,
+    pub(super) census: Arc<Census>,
+    /// An empty folder could not be removed; said once.
+    pub(super) cannot_remove: AtomicBool,
 }
 
 impl Shared {
@@ -76,7 +58,6 @@ impl Shared {
         sightings: mpsc::Sender<Sighting>,
     ) -> Self {
         Self {
-            files_seen: layout.datatypes.iter().map(|_| AtomicU64::new(0)).collect(),
             layout,
             disk: parts.disk,
             clock: parts.clock,
@@ -88,18 +69,17 @@ impl Shared {
                 .unwrap_or(SignedDuration::MAX),
             sightings,
             watches: Mutex::new(watches),
-            scans: AtomicU64::new(0),
-            overflows: AtomicU64::new(0),
-            failures: AtomicU64::new(0),
-            last_scan_finished: Mutex::default(),
+            census: parts.census,
+            cannot_remove: AtomicBool::new(false),
         }
     }
 
     /// Tells the consumer, waiting for it. Ends when there is none any more.
     pub(super) async fn tell(&self, sighting: Sighting) -> ControlFlow<()> {
         if let Sighting::File(found) = &sighting {
-            self.files_seen[found.datatype].fetch_add(1, Ordering::Relaxed);
+            self.census.seen(found.datatype);
         }
+        self.census.telling();
         match self.sightings.send(sighting).await {
             Ok(()) => ControlFlow::Continue(()),
             Err(_) => ControlFlow::Break(()),
@@ -126,19 +106,8 @@ impl Shared {
 
     /// Events were lost.
     pub(super) fn overflowed(&self) {
-        self.overflows.fetch_add(1, Ordering::Relaxed);
+        self.census.overflowed();
         self.sweeps.add(Manner::Everything);
-    }
-
-    /// Some folders could not be looked into.
-    pub(super) fn failed(&self, count: u64) {
-        self.failures.fetch_add(count, Ordering::Relaxed);
-    }
-
-    /// A scan of everything came to its end.
-    pub(super) fn finished_scan(&self) {
-        *lock(&self.last_scan_finished) = Some(self.clock.now());
-        self.scans.fetch_add(1, Ordering::Relaxed);
     }
 
     /// When the next scan is due, by [`Clock::elapsed`].
@@ -158,22 +127,6 @@ impl Shared {
     }
 
     pub(super) fn watches(&self) -> MutexGuard<'_, WatchTable> {
-        lock(&self.watches)
+        self.watches.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
-    pub(super) fn counters(&self) -> Counters {
-        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        Counters {
-            scans: read(&self.scans),
-            overflows: read(&self.overflows),
-            failures: read(&self.failures),
-            watches: self.watches().len() as u64,
-            files_seen: self.files_seen.iter().map(read).collect(),
-            last_scan_finished: *lock(&self.last_scan_finished),
-        }
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -13,6 +13,7 @@ mod arrivals;
 mod limits;
 mod random;
 mod scans;
+mod spent;
 
 const INTERVAL: Duration = Duration::from_secs(3_600);
 const MIN_AGE: Duration = Duration::from_secs(1_800);
@@ -41,6 +42,7 @@ impl Bench {
             min_file_age: MIN_AGE,
             disk: Arc::new(RealDisk),
             clock: time.clock(),
+            census: Arc::new(Census::new(2)),
         };
         let (finder, sightings) = Finder::start(parts, capacity).unwrap();
         Self {

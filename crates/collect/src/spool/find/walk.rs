@@ -5,11 +5,13 @@ use std::fs;
 use std::io;
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::atomic::Ordering;
 
 use cannery_runtime::disk::{DirEntry, Kind, Metadata};
 
 use super::folder::{DateFolder, Folder, is_good_name};
 use super::shared::{Age, Shared};
+use super::spent::{is_past, remove_empty};
 use super::watch_table::{Watched, is_absent};
 use super::{Evidence, Found, Oddity, Sighting};
 
@@ -38,8 +40,10 @@ pub(super) enum Errand {
 /// Scans whenever it is asked to, until the end.
 pub(super) fn run_sweeps(shared: &Shared) {
     while let Some(manner) = shared.sweeps.next(&shared.stop) {
+        let number = shared.census.begin_scan();
         shared.watches().begin_sweep();
         let mut walk = Walk::new(shared, manner);
+        walk.whole = true;
         let flow = walk.root();
         let whole = walk.report();
         if flow.is_break() {
@@ -49,7 +53,7 @@ pub(super) fn run_sweeps(shared: &Shared) {
         if whole {
             shared.watches().end_sweep();
         }
-        shared.finished_scan();
+        shared.census.end_scan(number, manner, shared.clock.now());
     }
 }
 
@@ -72,6 +76,8 @@ pub(super) fn run_errands(shared: &Shared) {
 struct Walk<'a> {
     shared: &'a Shared,
     manner: Manner,
+    /// It is a scan of everything, and counts.
+    whole: bool,
     failures: u64,
     first_failure: Option<String>,
 }
@@ -92,6 +98,7 @@ impl<'a> Walk<'a> {
         Self {
             shared,
             manner,
+            whole: false,
             failures: 0,
             first_failure: None,
         }
@@ -158,7 +165,9 @@ impl<'a> Walk<'a> {
     fn list(&mut self, listed: Listed<'_>) -> ControlFlow<()> {
         let shared = self.shared;
         let mut flow = ControlFlow::Continue(());
+        let mut is_empty = true;
         let visited = shared.disk.visit_dir(listed.path, &mut |entry| {
+            is_empty = false;
             flow = self.entry(listed, entry);
             flow
         });
@@ -172,8 +181,27 @@ impl<'a> Walk<'a> {
             if !gone {
                 self.fail("list", listed.path, &error);
             }
+        } else if is_empty && self.whole {
+            self.remove_if_past(listed);
         }
         flow
+    }
+
+    /// An empty folder goes when its dates are past and it was not changed a moment ago. What the system does not let us
+    /// remove is watched on: that is no failure of the scan.
+    fn remove_if_past(&self, listed: Listed<'_>) {
+        let shared = self.shared;
+        let is_old = |found: Metadata| shared.age(found.modified) == Age::Old;
+        if !is_past(listed.folder, shared.clock.now())
+            || !shared.disk.metadata(listed.path).is_ok_and(is_old)
+        {
+            return;
+        }
+        if let Err(error) = remove_empty(&*shared.disk, listed.path)
+            && !shared.cannot_remove.swap(true, Ordering::Relaxed)
+        {
+            tracing::warn!(folder = %listed.path.display(), %error, "cannot remove an empty date folder; it stays and is watched, as others may");
+        }
     }
 
     fn entry(&mut self, listed: Listed<'_>, entry: DirEntry) -> ControlFlow<()> {
@@ -211,13 +239,45 @@ impl<'a> Walk<'a> {
         date: DateFolder,
         name: OsString,
     ) -> ControlFlow<()> {
+        let path = listed.path.join(&name);
+        let found = match self.shared.disk.metadata(&path) {
+            Ok(found) => found,
+            Err(error) if self.manner == Manner::Overdue => {
+                return self.unless_gone("ask", &path, &error);
+            }
+            // The consumer finds out.
+            Err(_) => return self.tell_file(datatype, date, name, Evidence::Scanned),
+        };
+        self.count(datatype, &found);
         let evidence = match self.manner {
-            Manner::Everything => Some(Evidence::Scanned),
-            Manner::Overdue => self.overdue(listed, &name)?,
+            Manner::Everything => Evidence::Scanned,
+            Manner::Overdue => match self.shared.age(found.modified) {
+                Age::Old => Evidence::Missed,
+                Age::Unknown => Evidence::Scanned,
+                Age::Young if listed.new => Evidence::Scanned,
+                // Its folder is watched: an event told.
+                Age::Young => return ControlFlow::Continue(()),
+            },
         };
-        let Some(evidence) = evidence else {
-            return ControlFlow::Continue(());
-        };
+        self.tell_file(datatype, date, name, evidence)
+    }
+
+    fn count(&self, datatype: usize, found: &Metadata) {
+        let census = &self.shared.census;
+        if self.whole {
+            census.listed(datatype, found.len, found.modified);
+        } else {
+            census.heard_of(datatype, found.len, found.modified);
+        }
+    }
+
+    fn tell_file(
+        &self,
+        datatype: usize,
+        date: DateFolder,
+        name: OsString,
+        evidence: Evidence,
+    ) -> ControlFlow<()> {
         self.shared.tell_blocking(Sighting::File(Found {
             datatype,
             date,
@@ -226,32 +286,17 @@ impl<'a> Walk<'a> {
         }))
     }
 
-    /// What a scan for missed files says of a file; nothing when it is young and its folder watched.
-    fn overdue(
-        &mut self,
-        listed: Listed<'_>,
-        name: &OsString,
-    ) -> ControlFlow<(), Option<Evidence>> {
-        let path = listed.path.join(name);
-        let evidence = match self.shared.disk.metadata(&path) {
-            Ok(found) => match self.shared.age(found.modified) {
-                Age::Old => Some(Evidence::Missed),
-                Age::Unknown => Some(Evidence::Scanned),
-                Age::Young => listed.new.then_some(Evidence::Scanned),
-            },
-            Err(error) => {
-                self.unless_gone("ask", &path, &error)?;
-                None
-            }
-        };
-        ControlFlow::Continue(evidence)
-    }
-
     /// Something that does not belong in a folder.
     fn odd(&mut self, listed: Listed<'_>, name: &OsString, fault: Oddity) -> ControlFlow<()> {
         let path = listed.path.join(name);
         match self.shared.disk.metadata(&path) {
-            Ok(found) => self.tell_odd(&path, &found, fault),
+            Ok(found) => {
+                if self.whole && found.kind == Kind::File {
+                    let census = &self.shared.census;
+                    census.listed_odd(listed.folder.datatype(), found.len);
+                }
+                self.tell_odd(&path, &found, fault)
+            }
             Err(error) => self.unless_gone("ask", &path, &error),
         }
     }
@@ -297,7 +342,7 @@ impl<'a> Walk<'a> {
         let Some(first) = &self.first_failure else {
             return true;
         };
-        self.shared.failed(self.failures);
+        self.shared.census.failed(self.failures);
         tracing::warn!(
             first,
             failures = self.failures,

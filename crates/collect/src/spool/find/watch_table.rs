@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use inotify::{WatchDescriptor, WatchMask, Watches};
 
@@ -29,6 +31,8 @@ pub(super) struct WatchTable {
     places: BTreeMap<Place, usize>,
     /// Counts the sweeps: what a whole sweep did not come by is no longer there.
     sweep: u64,
+    /// How many there are, for who does not hold the lock.
+    count: Arc<AtomicU64>,
 }
 
 /// What came of watching a folder.
@@ -54,17 +58,19 @@ struct Entry {
 }
 
 impl WatchTable {
-    pub(super) fn new(watches: Watches) -> Self {
+    pub(super) fn new(watches: Watches, count: Arc<AtomicU64>) -> Self {
         Self {
             watches,
             entries: BTreeMap::new(),
             places: BTreeMap::new(),
             sweep: 0,
+            count,
         }
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.entries.len()
+    fn count(&self) {
+        let count = self.entries.len() as u64;
+        self.count.store(count, Ordering::Relaxed);
     }
 
     /// What the watch of an event means; nothing when it has been removed since.
@@ -156,6 +162,7 @@ impl WatchTable {
             sweep: self.sweep,
         };
         self.entries.insert(id, entry);
+        self.count();
         Ok((id, before))
     }
 
@@ -163,6 +170,7 @@ impl WatchTable {
     pub(super) fn forget(&mut self, id: i32) -> Option<Place> {
         let place = self.entries.remove(&id)?.place;
         uncount(&mut self.places, &place);
+        self.count();
         Some(place)
     }
 
@@ -201,6 +209,7 @@ impl WatchTable {
             }
             !goes
         });
+        self.count();
     }
 }
 

@@ -18,7 +18,7 @@ use super::super::bundle::{OpenBundle, RowStyle, id_of};
 use super::super::outbox::{FileRecord, Outbox, Sealed, Stored};
 use super::super::place::FilePlace;
 use super::super::remove::Remover;
-use super::super::settings::{BadFiles, DatatypeSettings};
+use super::super::settings::{BadFiles, DatatypeSettings, SpoolFull};
 use super::super::take::{Mark, Taken};
 use super::orphan::Left;
 use super::*;
@@ -73,6 +73,8 @@ fn settings(home: &Path, node: &str) -> SpoolSettings {
         settle: Duration::ZERO,
         bad_files: BadFiles::Keep,
         quarantine_bytes_max: MIB,
+        spool_bytes_max: None,
+        spool_full: SpoolFull::Refuse,
         id_column: true,
         index_loadable: false,
         version: "cannery@0.1.0".to_owned(),

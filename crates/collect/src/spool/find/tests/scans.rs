@@ -219,6 +219,7 @@ async fn a_root_that_cannot_be_watched_is_a_failure_of_each_scan() {
         min_file_age: MIN_AGE,
         disk: Arc::new(RealDisk),
         clock: Clock::real(),
+        census: Arc::new(Census::new(1)),
     };
     let (finder, _sightings) = Finder::start(parts, 1).unwrap();
     for scans in 1..3 {
@@ -243,6 +244,7 @@ async fn parts_that_make_no_sense_are_refused() {
         min_file_age: MIN_AGE,
         disk: Arc::new(RealDisk),
         clock: Clock::real(),
+        census: Arc::new(Census::new(1)),
     };
     for refused in [
         parts(&["foo1", "foo1"], INTERVAL),

@@ -132,3 +132,38 @@ async fn strays_go_back_under_a_name_that_is_free() {
     assert_eq!(world.known.give_back_strays(0).await.unwrap(), 0);
     assert_eq!(world.known.give_back_strays(1).await.unwrap(), 0);
 }
+
+/// The last file of a date went, and its empty folder with it before anything was synced: no power cut brings the file back
+/// once its removal is said to be done.
+#[tokio::test]
+async fn a_folder_that_goes_before_it_was_synced_takes_its_files_with_it() {
+    let mut before_sync = 0;
+    for step in 1.. {
+        let disk = SimDisk::new(step);
+        let world = World::on(Arc::new(disk.clone()), Path::new("/"), 1);
+        world.write("a", "1");
+        let taken = [world.take("a")];
+        let failing = disk.operations() + step;
+        disk.fail_at(failing, io::ErrorKind::StorageFull);
+        if remove(&world, &disk, 10, &taken).is_ok() {
+            break;
+        }
+        if disk.remove_dir(&world.path("")).is_err() {
+            continue;
+        }
+        before_sync += 1;
+        let sent = world.known.folder(0).join(".sent");
+        remove(&world, &disk, 10, &taken).unwrap();
+        for seed in 0..50 {
+            let after = disk.crash_with(seed);
+            let log = || disk.log().join("\n");
+            assert!(
+                after.metadata(&world.path("a")).is_err(),
+                "{step}: {}",
+                log()
+            );
+            assert_eq!(after.read_dir(&sent).unwrap(), [], "{step}: {}", log());
+        }
+    }
+    assert!(before_sync > 1, "only {before_sync} cases");
+}
