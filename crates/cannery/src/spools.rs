@@ -204,7 +204,7 @@ impl SpoolTools {
                 config.experiment
             ))),
         })?;
-        Ok(Journal::new(format!("spool {}", config.experiment), engine))
+        Ok(Journal::new(&format!("spool {}", config.experiment), engine))
     }
 
     fn settings(&self, config: &SpoolConfig, datatypes: Vec<DatatypeSettings>) -> SpoolSettings {

@@ -23,7 +23,7 @@ pub(crate) async fn run(args: &SchemaArgs, context: &Context) -> Result<ExitCode
         tables.push(("index1".to_owned(), TableSchema::index1(), None));
     }
     for (name, table, file) in tables {
-        let written = write_local(&RealDisk, &args.dir, &name, &table)?;
+        let written = write_local(&RealDisk, &args.dir, &Datatype::new(&name).unwrap(), &table)?;
         let source = file.as_ref().map(SchemaFile::path);
         let from = source.map_or_else(String::new, |source| format!(" from {}", source.display()));
         context.output.line(

@@ -2,12 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use cannery_collect::quarantine::{Quarantine, Quarantined};
 use cannery_collect::spool::{SpoolStatus, status};
-use cannery_runtime::disk::Disk;
 use indicatif::{HumanBytes, HumanCount};
+use jiff::Timestamp;
 use serde_json::json;
 
 use super::Context;
@@ -84,8 +83,7 @@ fn status_text(spool: &SpoolConfig, found: &SpoolStatus, bad: u64, bad_bytes: u6
     let mut lines = vec![format!("{} in {}", spool.experiment, spool.home.display())];
     for datatype in &found.datatypes {
         let oldest = datatype.oldest.map_or_else(String::new, |oldest| {
-            let age = std::time::Duration::try_from(now.duration_since(oldest)).unwrap_or_default();
-            format!(", the oldest {} old", cannery_serve::span(age))
+            format!(", the oldest {} old", cannery_serve::span(seconds(oldest, now)))
         });
         lines.push(format!(
             "  {:<20} {} files wait ({}){oldest}",
@@ -108,6 +106,10 @@ fn status_text(spool: &SpoolConfig, found: &SpoolStatus, bad: u64, bad_bytes: u6
     }
     lines.push(format!("  quarantine: {} files ({})", HumanCount(bad), HumanBytes(bad_bytes)));
     lines.join("\n")
+}
+
+fn seconds(from: Timestamp, to: Timestamp) -> u64 {
+    u64::try_from(to.duration_since(from).as_secs()).unwrap_or(0)
 }
 
 /// The folders whose quarantine is meant.

@@ -278,7 +278,7 @@ fn next_steps(context: &Context) -> Vec<NextStep> {
 
 impl Plant<'_> {
     /// Says where everything is and what to do next.
-    fn greet(&self, dashboard: &str, monitoring: Option<std::net::SocketAddr>) {
+    fn greet(&self, dashboard: &str, monitoring: Option<SocketAddr>) {
         let identity = self.lakes.identity();
         let lakes: Vec<_> = self
             .lakes
@@ -305,7 +305,7 @@ impl Plant<'_> {
         self.context.output.line(text, &value);
     }
 
-    fn greeting(&self, dashboard: &str, monitoring: Option<std::net::SocketAddr>) -> Vec<String> {
+    fn greeting(&self, dashboard: &str, monitoring: Option<SocketAddr>) -> Vec<String> {
         let waiting = |reached: bool| {
             if reached {
                 ""

@@ -187,8 +187,8 @@ impl SpoolWatch {
 }
 
 fn ago(when: Timestamp, now: Timestamp) -> String {
-    let age = std::time::Duration::try_from(now.duration_since(when)).unwrap_or_default();
-    format!("{} ago", span(age))
+    let seconds = u64::try_from(now.duration_since(when).as_secs()).unwrap_or(0);
+    format!("{} ago", span(seconds))
 }
 
 fn snapshot_of(desk: &Desk) -> Option<SpoolSnapshot> {
