@@ -33,7 +33,7 @@ use super::place::FilePlace;
 use super::progress::{Progress, Quarantined};
 use super::recall::Recall;
 use super::settings::SpoolSettings;
-use super::shipper::{Event, Shipper, schedule};
+use super::shipper::{Event, Shipper, schedule, schedule_anew};
 use super::take::Taker;
 use crate::quarantine::Quarantine;
 
@@ -182,7 +182,7 @@ impl Spool {
             for place in self.places(sealed) {
                 self.held.hold(&place);
             }
-            let scheduled = schedule(&self.parts.journal, &sealed.id).await;
+            let scheduled = schedule_anew(&self.parts.journal, &sealed.id).await;
             scheduled.map_err(io::Error::other)?;
         }
         Ok(())

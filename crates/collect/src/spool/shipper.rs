@@ -57,6 +57,15 @@ pub(super) async fn schedule(journal: &Journal, id: &str) -> Result<(), cannery_
     journal.add_one(entry).await.map(drop)
 }
 
+/// The same at a start: what an earlier process was doing is begun anew, without waiting for its lease to end.
+pub(super) async fn schedule_anew(
+    journal: &Journal,
+    id: &str,
+) -> Result<(), cannery_journal::Error> {
+    journal.cancel(cannery_journal::Key::new(id)?).await?;
+    schedule(journal, id).await
+}
+
 #[async_trait]
 impl Handler for Shipper {
     async fn handle(&self, work: Work) -> Outcome {
