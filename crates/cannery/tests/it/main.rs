@@ -7,6 +7,7 @@
 
 #[cfg(feature = "real-servers")]
 mod browser;
+mod collect;
 mod errors;
 mod journal;
 mod journal_page;

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -12,13 +12,19 @@ use super::{Clock, ClockSource, Sleep};
 /// How often a sleeper looks at the file. Real time, since only the test's process moves the simulated one.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// The time is whatever stands in the file: one timestamp such as `2026-11-15T18:24:03Z`. It never goes back: an older or
-/// unreadable value leaves the time where it was.
+/// The time is whatever stands in the file: one timestamp such as `2026-11-15T18:24:03Z`. It may go back, as the clock of a
+/// machine does that is set right; then no time passes. An unreadable value leaves the time where it was.
 #[derive(Clone, Debug)]
 pub struct ScriptedClock {
     file: PathBuf,
-    start: Timestamp,
-    latest: Arc<Mutex<Timestamp>>,
+    seen: Arc<Mutex<Seen>>,
+}
+
+/// What was last read, and how much time has passed by it.
+#[derive(Debug)]
+struct Seen {
+    now: Timestamp,
+    elapsed: Duration,
 }
 
 impl ScriptedClock {
@@ -30,8 +36,10 @@ impl ScriptedClock {
         let start = read(file)?;
         let source = Self {
             file: file.to_owned(),
-            start,
-            latest: Arc::new(Mutex::new(start)),
+            seen: Arc::new(Mutex::new(Seen {
+                now: start,
+                elapsed: Duration::ZERO,
+            })),
         };
         Ok(Clock::from_source(Arc::new(source)))
     }
@@ -44,17 +52,25 @@ fn read(file: &Path) -> io::Result<Timestamp> {
         .map_err(io::Error::other)
 }
 
+impl ScriptedClock {
+    fn look(&self) -> MutexGuard<'_, Seen> {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Ok(now) = read(&self.file) {
+            let passed = now.duration_since(seen.now);
+            seen.elapsed += Duration::try_from(passed).unwrap_or_default();
+            seen.now = now;
+        }
+        seen
+    }
+}
+
 impl ClockSource for ScriptedClock {
     fn now(&self) -> Timestamp {
-        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Ok(now) = read(&self.file) {
-            *latest = now.max(*latest);
-        }
-        *latest
+        self.look().now
     }
 
     fn elapsed(&self) -> Duration {
-        self.now().duration_since(self.start).unsigned_abs()
+        self.look().elapsed
     }
 
     fn sleep_until(&self, deadline: Duration) -> Sleep {
@@ -95,7 +111,9 @@ mod tests {
         assert!(!sleeper.is_finished());
         write_durably(&RealDisk, &file, b"2026-01-02T00:00:00Z\n").unwrap();
         sleeper.await.unwrap();
-        write_durably(&RealDisk, &file, b"1999-01-01T00:00:00Z\n").unwrap();
-        assert_eq!(clock.now().to_string(), "2026-01-02T00:00:00Z");
+        let elapsed = clock.elapsed();
+        write_durably(&RealDisk, &file, b"2026-01-01T23:00:00Z\n").unwrap();
+        assert_eq!(clock.now().to_string(), "2026-01-01T23:00:00Z");
+        assert_eq!(clock.elapsed(), elapsed, "no time passes backwards");
     }
 }

@@ -1,0 +1,11 @@
+//! `cannery collect` and what goes with it, judged by an auditor that shares no code with it.
+
+mod commands;
+mod flush;
+#[cfg(feature = "sim")]
+mod kill;
+mod node;
+#[cfg(feature = "real-servers")]
+mod servers;
+#[cfg(feature = "sim")]
+mod weeks;

@@ -1,0 +1,84 @@
+//! Two weeks of a node's life in seconds: midnights, a leap day, and a clock that is set wrong and right again.
+
+use std::time::SystemTime;
+
+use cannery_runtime::Rng;
+use jiff::{SignedDuration, Timestamp};
+
+use super::node::{LOCAL_LAKE, Node, stop};
+use crate::program::{Place, pause};
+
+const STEP: SignedDuration = SignedDuration::from_hours(3);
+const STEPS: i32 = 15 * 8;
+
+/// Moves the clock of the process, and gives it time to notice.
+fn set_clock(node: &Node, now: Timestamp) {
+    node.place.write("clock.new", now.to_string());
+    #[allow(clippy::disallowed_methods, reason = "only whole, not durable")]
+    std::fs::rename(node.place.path("clock.new"), node.place.path("clock")).unwrap();
+    pause();
+    pause();
+}
+
+/// A file that was written at that time.
+fn produce(node: &Node, now: Timestamp, name: &str) {
+    let date = now.strftime("%Y/%m/%d").to_string();
+    let filename = format!("{date}/{name}.json");
+    let datatype = "foo1";
+    node.produce(datatype, &filename, &format!("{{\"text\":\"{now}\"}}"));
+    let path = node.place.path("spool/ndt").join(datatype).join(&filename);
+    // The process may have been faster.
+    if let Ok(file) = std::fs::File::options().write(true).open(path) {
+        file.set_modified(SystemTime::from(now)).unwrap();
+    }
+}
+
+#[test]
+fn two_weeks_lose_nothing_and_ship_nothing_twice() {
+    let start: Timestamp = "2028-02-20T00:00:00Z".parse().unwrap();
+    let mut place = Place::new();
+    let clock = place.write("clock", start.to_string());
+    place.set("CANNERY_SIM_CLOCK", clock.to_str().unwrap());
+    let node = Node::at(place, LOCAL_LAKE, "  bundle_age_max: 1h\n  scan_interval: 5m\n");
+    let rng = Rng::from_os();
+    let mut child = node.start(&[]);
+    for step in 0..STEPS {
+        let now = start + STEP * step;
+        set_clock(&node, now);
+        for number in 0..=rng.below(3) {
+            produce(&node, now, &format!("s{step}n{number}"));
+        }
+        // The last second of a day, and the first of the next.
+        if step % 8 == 7 {
+            let midnight = now + STEP;
+            set_clock(&node, midnight - SignedDuration::from_secs(1));
+            produce(&node, midnight - SignedDuration::from_secs(1), &format!("s{step}late"));
+            set_clock(&node, midnight);
+            produce(&node, midnight, &format!("s{step}early"));
+        }
+        match rng.below(8) {
+            // The clock jumps, and is set right by the next step.
+            0 => set_clock(&node, now + SignedDuration::from_hours(1)),
+            1 => set_clock(&node, now - SignedDuration::from_hours(1)),
+            2 => {
+                child.kill().unwrap();
+                child.wait().unwrap();
+                child = node.start(&[]);
+            }
+            3 => {
+                // What it flushes is flushed in real time.
+                assert_eq!(stop(child), 0, "{}", node.log());
+                child = node.start(&[]);
+            }
+            _ => {}
+        }
+    }
+    let end = start + STEP * STEPS + SignedDuration::from_hours(3 * 24);
+    let mut now = start + STEP * STEPS;
+    while now < end && node.files_left() > 0 {
+        now += SignedDuration::from_mins(30);
+        set_clock(&node, now);
+    }
+    assert_eq!(stop(child), 0, "{}", node.log());
+    node.audit(&["--expect-drained"]);
+}
