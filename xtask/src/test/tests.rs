@@ -59,7 +59,7 @@ fn the_first_failure_stops_the_run_and_says_how_to_repeat_it() {
     let verdicts: Vec<_> = report.outcomes.iter().map(|o| o.verdict).collect();
     assert_eq!(verdicts[..2], [Verdict::Passed; 2]);
     assert_eq!(verdicts[2], Verdict::Failed);
-    assert_eq!(verdicts[3..], [Verdict::NotRun; 4]);
+    assert_eq!(verdicts[3..], [Verdict::NotRun; 5]);
 }
 
 #[test]
