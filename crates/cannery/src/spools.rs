@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use cannery_collect::schema::{SchemaError, SchemaFile, SchemaFileError, Settled, settle};
+use cannery_collect::schema::{SchemaError, SchemaFile, SchemaFileError, Settled, settle, settle_index};
 use cannery_collect::spool::{
     DatatypeSettings, Flushed, Progress, Spool, SpoolParts, SpoolSettings,
 };
-use cannery_formats::spool::{index_table_key, table_key};
+use cannery_formats::spool::table_key;
 use cannery_formats::table_schema::TableSchema;
 use cannery_formats::{Key, NodeName};
 use cannery_journal::embedded::{Embedded, Place};
@@ -156,9 +156,8 @@ impl SpoolTools {
             });
         }
         if config.index_loadable {
-            let key = index_table_key(&config.object_home, &config.experiment);
-            let table = TableSchema::index1();
-            self.settle(config, &key, &table, "this version of cannery").await?;
+            let (home, experiment) = (&config.object_home, &config.experiment);
+            settle_index(&self.mirrors, home, experiment, config.upload_schema).await?;
         }
         Ok(datatypes)
     }

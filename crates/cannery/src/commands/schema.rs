@@ -1,8 +1,7 @@
 //! `cannery schema`: the table schemas of datatypes, written to look at.
 
-use cannery_collect::schema::{SchemaFile, write_local};
+use cannery_collect::schema::{SchemaFile, write_local, write_local_index};
 use cannery_formats::spool::Datatype;
-use cannery_formats::table_schema::TableSchema;
 use cannery_runtime::RealDisk;
 use serde_json::json;
 
@@ -16,20 +15,22 @@ pub(crate) async fn run(args: &SchemaArgs, context: &Context) -> Result<ExitCode
     let mut tables = Vec::new();
     for wanted in wanted(args, &config)? {
         let file = SchemaFile::read(&RealDisk, &wanted.datatype, &wanted.file)?;
-        tables.push((wanted.datatype.to_string(), file.table(wanted.id_column), Some(file)));
+        tables.push((wanted, file));
     }
-    let loadable = config.spools.iter().any(|spool| spool.index_loadable);
-    if args.index_loadable || (args.datatypes.is_empty() && args.files.is_empty() && loadable) {
-        tables.push(("index1".to_owned(), TableSchema::index1(), None));
-    }
-    for (name, table, file) in tables {
-        let written = write_local(&RealDisk, &args.dir, &Datatype::new(&name).unwrap(), &table)?;
-        let source = file.as_ref().map(SchemaFile::path);
-        let from = source.map_or_else(String::new, |source| format!(" from {}", source.display()));
+    for (wanted, file) in tables {
+        let table = file.table(wanted.id_column);
+        let written = write_local(&RealDisk, &args.dir, &wanted.datatype, &table)?;
         context.output.line(
-            format!("{}{from}", written.display()),
-            &json!({ "datatype": name, "table": written, "schema_file": source }),
+            format!("{} from {}", written.display(), file.path().display()),
+            &json!({ "datatype": wanted.datatype.as_str(), "table": written, "schema_file": file.path() }),
         );
+    }
+    let all = args.datatypes.is_empty() && args.files.is_empty();
+    let loadable = config.spools.iter().any(|spool| spool.index_loadable);
+    if args.index_loadable || (all && loadable) {
+        let written = write_local_index(&RealDisk, &args.dir)?;
+        let value = json!({ "datatype": "index1", "table": written, "schema_file": null });
+        context.output.line(written.display().to_string(), &value);
     }
     Ok(ExitCode::Ok)
 }

@@ -1,6 +1,6 @@
 //! A node as somebody sets it up: a configuration, a spool, a workspace, a lake; and the ledger of what its producers wrote.
 
-use std::cell::RefCell;
+use std::sync::Mutex;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -18,7 +18,7 @@ pub(crate) const LOCAL_LAKE: &str = "object_storage: [{url: \"file:lake\"}]\n";
 
 pub(crate) struct Node {
     pub(crate) place: Place,
-    ledger: RefCell<Vec<serde_json::Value>>,
+    ledger: Mutex<Vec<serde_json::Value>>,
 }
 
 impl Node {
@@ -34,7 +34,7 @@ impl Node {
     pub(crate) fn at(place: Place, lake: &str, spool: &str) -> Self {
         let node = Self {
             place,
-            ledger: RefCell::default(),
+            ledger: Mutex::default(),
         };
         for folder in ["spool/datatypes", "lake", "work"] {
             create_dir_all(&RealDisk, &node.place.path(folder)).unwrap();
@@ -56,7 +56,7 @@ impl Node {
     /// A file that a producer finished: written elsewhere and moved into its place.
     pub(crate) fn produce(&self, datatype: &str, filename: &str, text: &str) {
         self.write(datatype, filename, text);
-        self.ledger.borrow_mut().push(json!({
+        self.ledger.lock().unwrap().push(json!({
             "datatype": datatype, "filename": filename, "good": true,
             "sha256": Digest::of(text.as_bytes()).to_string(), "size": text.len(),
         }));
@@ -75,7 +75,7 @@ impl Node {
     pub(crate) fn produce_bad(&self, datatype: &str, filename: &str, text: &str) {
         let path = self.write(datatype, filename, text);
         age(&path);
-        self.ledger.borrow_mut().push(json!({
+        self.ledger.lock().unwrap().push(json!({
             "datatype": datatype, "filename": filename, "good": false, "sha256": null, "size": null,
         }));
     }
@@ -143,7 +143,7 @@ impl Node {
 
     /// What the auditor says of the lake in `lake`.
     pub(crate) fn audit(&self, more: &[&str]) {
-        let ledger: String = self.ledger.borrow().iter().map(|line| format!("{line}\n")).collect();
+        let ledger: String = self.ledger.lock().unwrap().iter().map(|line| format!("{line}\n")).collect();
         self.place.write("ledger.ndjson", ledger);
         let auditor = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/audit/spool_audit.py");
         let mut command = Command::new("python3");
