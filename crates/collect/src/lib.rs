@@ -4,9 +4,11 @@
 //! |---|---|
 //! | `schema.rs` | schema files, and the table schemas in the lake that nodes share |
 //! | `spool.rs` | the path of a file: found, taken, bundled, sealed, shipped, removed |
+//! | `inventory.rs` | what a node put into the lake, chained, and whether it is still there |
 //! | `quarantine.rs` | files that cannot be collected, kept with the reason |
 #![deny(missing_docs)]
 
+pub mod inventory;
 pub mod quarantine;
 pub mod schema;
 pub mod spool;

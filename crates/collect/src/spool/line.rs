@@ -18,6 +18,8 @@ use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
+use crate::inventory::{Inventory, InventoryParts};
+
 use super::bad::Bad;
 use super::budget::Budget;
 use super::bundle::RowStyle;
@@ -51,6 +53,8 @@ const DISK_PAUSE: Duration = Duration::from_secs(5);
 pub struct SpoolParts {
     /// Where sealed bundles wait: `<workspace>/outbox`.
     pub outbox: PathBuf,
+    /// Where lines of the inventory wait: `<workspace>/inventory`.
+    pub inventory: PathBuf,
     /// The disk that holds the outbox and the spool.
     pub disk: Arc<dyn Disk>,
     /// The time.
@@ -75,6 +79,7 @@ pub struct Spool {
     settings: Arc<SpoolSettings>,
     parts: SpoolParts,
     outbox: Outbox,
+    inventory: Inventory,
     held: Arc<Held>,
     room: Arc<Room>,
     look_again: Arc<AtomicBool>,
@@ -112,7 +117,15 @@ impl Spool {
     /// As the disk or the journal says.
     pub async fn open(settings: SpoolSettings, parts: SpoolParts) -> io::Result<Self> {
         let outbox = Outbox::open(Arc::clone(&parts.disk), &parts.outbox)?;
+        let inventory = Inventory::new(InventoryParts {
+            folder: parts.inventory.clone(),
+            disk: Arc::clone(&parts.disk),
+            clock: parts.clock.clone(),
+            mirrors: parts.mirrors.clone(),
+            node: settings.node.clone(),
+        });
         let mut spool = Self {
+            inventory,
             settings: Arc::new(settings),
             outbox,
             held: Arc::default(),
@@ -215,6 +228,7 @@ impl Spool {
         let (events, done) = mpsc::unbounded_channel();
         let ended = CancellationToken::new();
         let worker = self.start_worker(events, ended.clone());
+        let uploader = self.inventory.start();
         let upkeep = Upkeep {
             journal: self.parts.journal.clone(),
             clock: self.parts.clock.clone(),
@@ -241,6 +255,7 @@ impl Spool {
         ended.cancel();
         worker.await.ok();
         upkeep.abort();
+        uploader.finish(flush_timeout).await;
         let left = tokio::task::spawn_blocking(move || self.outbox.recover());
         let left = left.await.map_err(io::Error::other)??;
         Ok(Flushed {
@@ -325,7 +340,8 @@ impl Spool {
             datatypes: self.datatypes(),
             look_again: Arc::clone(&self.look_again),
             recall: self.doubt.clone().map(|in_outbox| {
-                Recall::new(self.known(in_outbox), clock.clone(), Handle::current())
+                let (known, inventory) = (self.known(in_outbox), self.inventory.clone());
+                Recall::new(known, inventory, clock.clone(), Handle::current())
             }),
             idle: Arc::clone(&self.idle),
             progress: Arc::clone(&self.progress),
@@ -351,6 +367,7 @@ impl Spool {
         let shipper = Shipper {
             outbox: self.outbox.clone(),
             mirrors: self.parts.mirrors.clone(),
+            inventory: self.inventory.clone(),
             root: self.settings.root(),
             datatypes: self.datatypes(),
             held: Arc::clone(&self.held),

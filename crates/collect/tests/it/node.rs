@@ -99,6 +99,7 @@ impl Node {
         let journal = Journal::new("spool", Arc::new(journal));
         let parts = SpoolParts {
             outbox: self.path("work/outbox"),
+            inventory: self.path("work/inventory"),
             disk: Arc::new(RealDisk),
             clock,
             rng: Rng::from_os(),
