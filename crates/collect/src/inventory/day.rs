@@ -13,6 +13,8 @@ pub(super) struct Day {
     /// The lines that hang together, each with its end.
     pub(super) text: Vec<u8>,
     pub(super) last: Option<Last>,
+    /// Without the last line: where that begins, and what is the last then.
+    before: Option<(usize, Option<Last>)>,
     /// Objects in lines that do not hang together with those before them.
     pub(super) strays: Vec<Item>,
     /// How many lines are none, or do not name the one before them.
@@ -46,17 +48,34 @@ impl Day {
     fn take(&mut self, line: &[u8]) {
         match InventoryLine::parse(line) {
             Ok(parsed) if self.bad == 0 && self.goes_on_with(&parsed) => {
-                self.text.extend_from_slice(line);
-                self.text.push(b'\n');
-                self.last = Some(Last {
-                    digest: Digest::of(line),
-                    confirmed: parsed.confirmed,
-                });
+                self.push(line, parsed.confirmed);
             }
             parsed => {
+                if parsed.is_ok() && self.bad == 0 {
+                    self.doubt_last();
+                }
                 self.bad += 1;
                 self.strays.extend(parsed.map(item_of));
             }
+        }
+    }
+
+    fn push(&mut self, line: &[u8], confirmed: Timestamp) {
+        self.before = Some((self.text.len(), self.last));
+        self.text.extend_from_slice(line);
+        self.text.push(b'\n');
+        self.last = Some(Last {
+            digest: Digest::of(line),
+            confirmed,
+        });
+    }
+
+    /// The line after it says that the last line was another: it is not to be believed.
+    fn doubt_last(&mut self) {
+        if let Some((start, last)) = self.before.take() {
+            self.strays.extend(items_in(&self.text[start..]));
+            self.text.truncate(start);
+            self.last = last;
         }
     }
 
@@ -79,13 +98,7 @@ impl Day {
                 confirmed,
                 prev,
             };
-            let line = line.to_bytes();
-            self.last = Some(Last {
-                digest: Digest::of(&line),
-                confirmed,
-            });
-            self.text.extend(line);
-            self.text.push(b'\n');
+            self.push(&line.to_bytes(), confirmed);
         }
     }
 

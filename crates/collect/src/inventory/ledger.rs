@@ -11,7 +11,7 @@ use cannery_runtime::Clock;
 use super::day::{Day, Last, unite};
 use super::local::Local;
 use super::remote::{self, Fetched};
-use super::{InventoryError, InventoryParts, Item, blocking, day_of, last_day};
+use super::{InventoryError, InventoryParts, Item, blocking, day_of, last_day, measure};
 
 /// One writer's view of the local files.
 #[derive(Debug)]
@@ -212,6 +212,7 @@ impl Ledger {
         text.lacking(&mut strays);
         let mut known = BTreeSet::new();
         strays.retain(|stray| known.insert(stray.key.clone()));
+        let strays = self.look_at(strays).await?;
         if !strays.is_empty() {
             let lines = strays.len();
             tracing::warn!(day = %day.dashed(), lines, "lines of the inventory that had lost their place were written anew");
@@ -225,6 +226,17 @@ impl Ledger {
         blocking(move || local.replace(day, &text.text)).await?;
         self.current = Some(Current { day, last, bytes });
         Ok(())
+    }
+
+    /// What a line said that has lost its place may be damaged too: the object itself is asked. One that is gone keeps what was
+    /// said of it, so that a check misses it.
+    async fn look_at(&self, strays: Vec<Item>) -> Result<Vec<Item>, InventoryError> {
+        let mut seen = Vec::new();
+        for stray in strays {
+            let found = measure(self.mirrors.first(), stray.key.clone()).await?;
+            seen.push(found.unwrap_or(stray));
+        }
+        Ok(seen)
     }
 
     /// Makes one of several accounts of a day. What finds no place in it becomes a line of the current day.

@@ -58,7 +58,7 @@ pub(super) async fn fetch(lake: &Lake, key: &Key) -> Result<Fetched, Error> {
         },
     };
     let (bytes, version) = (object.bytes, object.version);
-    let text = super::blocking(move || unpack(&bytes)).await;
+    let text = super::blocking(move || unpack(&bytes, TEXT_BYTES_MAX)).await;
     Ok(match text {
         Ok(text) => Fetched::Text(text, version),
         Err(error) => Fetched::Unreadable(error.to_string()),
@@ -66,11 +66,11 @@ pub(super) async fn fetch(lake: &Lake, key: &Key) -> Result<Fetched, Error> {
 }
 
 /// Never more than a day may have, whatever the object says.
-fn unpack(gzip: &[u8]) -> io::Result<Vec<u8>> {
+pub(super) fn unpack(gzip: &[u8], bytes_max: u64) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
-    let mut bounded = MultiGzDecoder::new(gzip).take(TEXT_BYTES_MAX + 1);
+    let mut bounded = MultiGzDecoder::new(gzip).take(bytes_max + 1);
     bounded.read_to_end(&mut text)?;
-    if text.len() as u64 > TEXT_BYTES_MAX {
+    if text.len() as u64 > bytes_max {
         return Err(io::Error::other("it is longer than any inventory"));
     }
     Ok(text)
