@@ -174,7 +174,13 @@ impl Node {
             .arg(self.path("spool"))
             .arg("--workspace")
             .arg(self.path("work"))
-            .args(["--experiment", "ndt", "--node", "mlab1-lga01"])
+            .args([
+                "--experiment",
+                "ndt",
+                "--node",
+                "mlab1-lga01",
+                "--inventory",
+            ])
             .args(more)
             .output()
             .await
