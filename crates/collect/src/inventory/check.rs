@@ -154,11 +154,19 @@ pub async fn check(lake: &Lake, node: &NodeName) -> Result<Report, Error> {
         let lines = match lake.get(&key, OBJECT_BYTES_MAX).await {
             Ok(object) => {
                 let start = Chain::after(chain.last());
-                let reading = super::blocking(move || Ok(read_day(&object.bytes, start))).await;
-                let read = reading.expect("reading a day does not panic");
-                chain = read.chain.clone();
-                note(&mut report, day, before, &read);
-                read.objects
+                let reading = super::blocking(move || Ok(read_day(&object.bytes, start)));
+                match reading.await {
+                    Ok(read) => {
+                        chain = read.chain.clone();
+                        note(&mut report, day, before, &read);
+                        read.objects
+                    }
+                    Err(error) => {
+                        let why = error.to_string();
+                        report.broken.add(Broken::Unreadable { day, why });
+                        BTreeMap::new()
+                    }
+                }
             }
             Err(error) if matches!(error.kind, ErrorKind::Invalid | ErrorKind::Corrupt) => {
                 let why = error.detail;

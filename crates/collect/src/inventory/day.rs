@@ -121,6 +121,11 @@ impl Day {
         theirs.all(|item| known.contains(&item.key))
     }
 
+    /// Whether this account has the best of several in it, or everything that any of them has.
+    fn goes_beyond(&self, best: &Self, all: &[Self]) -> bool {
+        self.text.starts_with(&best.text) || all.iter().all(|other| self.has_all_of(other))
+    }
+
     fn keys(&self) -> HashSet<Key> {
         items_in(&self.text).map(|item| item.key).collect()
     }
@@ -148,24 +153,17 @@ pub(super) fn items_in(text: &[u8]) -> impl Iterator<Item = Item> {
 /// have read it; except that this node's own account wins if it has every object: then the other was tampered with.
 pub(super) fn unite(local: Day, lakes: Vec<Day>) -> Day {
     // The first of the longest.
-    let best = lakes.iter().rev().max_by_key(|day| day.text.len());
-    let local_wins = match best {
-        None => true,
-        Some(best) => {
-            local.text.starts_with(&best.text) || lakes.iter().all(|lake| local.has_all_of(lake))
+    let longest = (0..lakes.len())
+        .rev()
+        .max_by_key(|at| lakes[*at].text.len());
+    let (base, others) = match longest {
+        Some(at) if !local.goes_beyond(&lakes[at], &lakes) => {
+            let mut others = lakes;
+            let base = others.remove(at);
+            others.push(local);
+            (base, others)
         }
-    };
-    let (base, others) = if local_wins {
-        (local, lakes)
-    } else {
-        let mut lakes = lakes;
-        let longest = (0..lakes.len())
-            .rev()
-            .max_by_key(|at| lakes[*at].text.len())
-            .unwrap_or_default();
-        let base = lakes.remove(longest);
-        lakes.push(local);
-        (base, lakes)
+        Some(_) | None => (local, lakes),
     };
     gather(base, others)
 }

@@ -1,6 +1,7 @@
 //! The last line of a node, and adding to it.
 
 use std::collections::BTreeSet;
+use std::io;
 
 use cannery_formats::inventory::beginning;
 use cannery_formats::spool::SpoolDate;
@@ -9,7 +10,7 @@ use cannery_lake::{ErrorKind, Mirrors};
 use cannery_runtime::Clock;
 
 use super::day::{Day, Last, unite};
-use super::local::Local;
+use super::local::{Local, TEXT_BYTES_MAX};
 use super::remote::{self, Fetched};
 use super::{InventoryError, InventoryParts, Item, blocking, day_of, last_day, measure};
 
@@ -100,6 +101,10 @@ impl Ledger {
             Some(_) | None => None,
         };
         let bytes = start.unwrap_or(0) + new.text.len() as u64;
+        if bytes > TEXT_BYTES_MAX {
+            // The next day has room again.
+            return Err(io::Error::from(io::ErrorKind::FileTooLarge).into());
+        }
         // Unless all goes well nobody knows what is on the disk.
         self.is_open = false;
         let local = self.local();
@@ -217,7 +222,13 @@ impl Ledger {
             let lines = strays.len();
             tracing::warn!(day = %day.dashed(), lines, "lines of the inventory that had lost their place were written anew");
         }
-        text.extend(strays, now, beginning());
+        let confirmed = match text.last {
+            Some(last) if day_of(now) == day => now.max(last.confirmed),
+            // Their own times are as doubtful as they are; in the file of a day there is no other.
+            Some(last) => last.confirmed,
+            None => now,
+        };
+        text.extend(strays, confirmed, beginning());
         let Some(last) = text.last else {
             return Ok(());
         };

@@ -77,7 +77,7 @@ pub(super) fn unpack(gzip: &[u8], bytes_max: u64) -> io::Result<Vec<u8>> {
 }
 
 /// The bytes of an inventory, which do not depend on when they are made.
-pub(super) async fn pack(text: Vec<u8>) -> io::Result<Bytes> {
+pub(super) async fn pack(text: Bytes) -> io::Result<Bytes> {
     super::blocking(move || {
         let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
         gzip.write_all(&text)?;

@@ -157,7 +157,7 @@ impl World {
             panic!("there is no inventory of {day}");
         };
         let text = change(String::from_utf8(text).unwrap());
-        let bytes = pack(text.into_bytes()).await.unwrap();
+        let bytes = pack(text.into()).await.unwrap();
         let lake = self.lake(mirror);
         lake.put_if_version(&key, &version, bytes).await.unwrap();
     }

@@ -46,7 +46,7 @@ enum Brought {
 /// The lines of a day, as they are brought to every mirror.
 struct Load {
     key: Key,
-    text: Vec<u8>,
+    text: Bytes,
     gzip: Bytes,
     is_over: bool,
 }
@@ -133,6 +133,7 @@ impl Uploads {
             (ledger.local(), counts.map(|(_, bytes)| bytes))
         };
         let text = blocking(move || local.beginning(day, counts)).await?;
+        let text = Bytes::from(text);
         let bytes = text.len() as u64;
         let has = |mirror| {
             let sent = self.sent.get(&(day, mirror));

@@ -167,10 +167,10 @@ async fn a_line_that_was_never_finished_is_cut_off() {
     assert_eq!(world.files(), ["2026-11-15.jsonl"], "that is no damage");
 }
 
-/// The lake may or may not have the lines that were damaged.
+/// The lake may or may not have the lines that were damaged; and it is found at once or a day later.
 #[tokio::test]
 async fn damage_is_set_aside_and_mended() {
-    for uploaded in [false, true] {
+    for (uploaded, later) in [(false, false), (true, false), (false, true), (true, true)] {
         for at in [5, 130, 200, 470, 500] {
             let world = World::new(1);
             let inventory = world.inventory();
@@ -182,9 +182,12 @@ async fn damage_is_set_aside_and_mended() {
             let mut text = read(&world.disk, &path, 1 << 20).unwrap();
             text[at] ^= 1;
             write_durably(&world.disk, &path, &text).unwrap();
+            if later {
+                world.clock.advance(DAY).await;
+            }
             let inventory = world.inventory();
             // The bundle that is finished again brings its lines again; who else would know what the damaged one said.
-            let made = world.clock.clock().now();
+            let made = world.clock.clock().now() - DAY;
             let all = (0..3).map(item).collect();
             inventory.record(all, made, true).await.unwrap();
             world.ship(&inventory, 3..4).await;

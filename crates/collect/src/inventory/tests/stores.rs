@@ -133,7 +133,7 @@ async fn what_cannot_be_read_is_not_replaced() {
 
 #[tokio::test]
 async fn a_bomb_is_not_unpacked() {
-    let bomb = pack(vec![0; 100_000]).await.unwrap();
+    let bomb = pack(vec![0; 100_000].into()).await.unwrap();
     assert!(bomb.len() < 1_000);
     assert_eq!(unpack(&bomb, 100_000).unwrap().len(), 100_000);
     let refused = unpack(&bomb, 99_999).unwrap_err().to_string();
