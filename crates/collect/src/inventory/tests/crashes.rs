@@ -17,8 +17,10 @@ async fn live(world: &World, acknowledged: &mut u64) -> Result<(), InventoryErro
         world.put(number).await;
         world.put(number + 1).await;
         let both = vec![item(number), item(number + 1)];
-        let again = inventory.record(both, made, true).await;
-        again?;
+        // The same process tries again, as the journal has it; nothing is believed because an attempt came before.
+        if inventory.record(both.clone(), made, true).await.is_err() {
+            inventory.record(both, made, true).await?;
+        }
         *acknowledged += 2;
         inventory.upload().await?;
     }

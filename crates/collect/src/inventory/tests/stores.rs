@@ -139,3 +139,37 @@ async fn a_bomb_is_not_unpacked() {
     let refused = unpack(&bomb, 99_999).unwrap_err().to_string();
     assert!(refused.contains("longer"), "{refused}");
 }
+
+#[tokio::test]
+async fn a_process_that_ends_without_its_lake_leaves_its_lines_to_the_next() {
+    let world = World::new(1);
+    let inventory = world.inventory();
+    world.ship(&inventory, 0..2).await;
+    world.faults[0].next(Request::Put, Fault::ErrorBefore, u32::MAX);
+    let uploader = inventory.start();
+    world.clock.advance(UPLOAD_EVERY).await;
+    uploader.finish(Duration::from_secs(60)).await;
+    assert_eq!(world.text(0, "2026-11-15").await, None);
+    world.faults[0].stop();
+    world.inventory().upload().await.unwrap();
+    world.expect(0..2).await;
+}
+
+/// A lake that never answers holds up nobody for longer than was said.
+#[tokio::test]
+async fn an_end_waits_only_so_long() {
+    let world = World::new(1);
+    let inventory = world.inventory();
+    world.ship(&inventory, 0..2).await;
+    world.faults[0].next(Request::Put, Fault::HangAfter, 1);
+    let uploader = inventory.start();
+    let (clock, asked) = (Clock::real(), world.faults[0].injected());
+    while world.faults[0].injected() == asked {
+        clock.sleep(Duration::from_millis(5)).await;
+    }
+    let ending = tokio::spawn(uploader.finish(Duration::from_secs(60)));
+    world.clock.advance(FLUSH_MAX).await;
+    ending.await.unwrap();
+    world.inventory().upload().await.unwrap();
+    world.expect(0..2).await;
+}
