@@ -8,10 +8,13 @@ one of the two shows up as a finding instead of being confirmed by the other.
     spool_audit.py --ledger LEDGER.ndjson --lake DIR [--lake MIRROR ...] --spool HOME --experiment ndt
         [--object-home autoload/v1] [--organization ORG] [--workspace DIR] [--node machine-site]
         [--expect-drained] [--quarantine-allowed REASON,...] [--id-column] [--index-loadable] [--inventory]
-        [--examples N] [--json]
+        [--inventory-partial] [--examples N] [--json]
 
 --ledger and --node may be repeated (several producers, several nodes in one lake). The first --lake is audited in
 depth; every further one must hold the same objects with the same bytes.
+
+An inventory below `.cannery/inventory/<node>/<experiment>/` is verified wherever there is one; --inventory says that every node must
+have one, --inventory-partial that a node has lost its workspace, so that objects without a line are no finding.
 
 Ledger, one JSON object a line:
     datatype, filename     `foo1`, `2026/11/15/a.json`
@@ -78,8 +81,12 @@ CHECKS = [
     ("outbox", "the workspace's outbox is empty (with --expect-drained)"),
     ("quarantined_good", "no good file was quarantined"),
     ("quarantine_reason", "a quarantined file has a reason beside it, one of --quarantine-allowed if given"),
-    ("inventory", "the node's inventory lists every data and index object (with --inventory)"),
-    ("inventory_dangling", "what the inventory lists is in the lake (with --inventory)"),
+    ("inventory", "every data and index object of a node with an inventory has exactly one line in it"),
+    ("inventory_dangling", "what the inventory lists is in the lake"),
+    ("inventory_bytes", "Size and SHA256 of a line are those of the object as stored"),
+    ("inventory_chain", "Prev of a line is the SHA-256 of the line before it, over all days, beginning with zeros"),
+    ("inventory_shape", "a line has Key, Size, SHA256, Confirmed and Prev; Confirmed is of the file's day and never goes back"),
+    ("inventory_mirrors", "all lakes hold the same lines"),
 ]
 
 
@@ -906,8 +913,7 @@ class Audit:
         self.audit_quarantine()
         if self.options.expect_drained:
             self.audit_drained()
-        if self.options.inventory:
-            self.audit_inventory()
+        self.audit_inventory()
         versions = [version for versions in self.ledger.values() for version in versions]
         self.totals["ledger_versions"] = len(versions)
         self.totals["ledger_good"] = sum(version.good for version in versions)
@@ -1341,56 +1347,80 @@ class Audit:
     # Inventory
 
     def audit_inventory(self):
-        objects = {}
-        for bundle in self.bundles.values():
-            for key in (bundle.data_key, bundle.index_key):
-                if key:
-                    objects[key] = bundle.node
-        listed = self.read_inventory(self.lake, True)
-        for key in sorted(objects):
-            folders = listed.get(key, ())
-            if not folders:
-                self.report.find("inventory", "%s: not in any inventory" % key)
-            elif not any(node_matches(folder, objects[key]) for folder in folders):
-                self.report.find("inventory", "%s: only in the inventory of `%s`" % (key, "`, `".join(sorted(folders))))
-        for key in sorted(set(listed) - set(objects)):
-            if not os.path.lexists(local(self.lake, key)):
-                self.report.find("inventory_dangling", "%s: listed, but not in the lake" % key)
-        for mirror in self.options.lake[1:]:
-            there = self.read_inventory(mirror, False)
-            self.report.information["inventory of mirror " + mirror] = {
-                "objects_listed": len(there), "objects_not_listed": len(set(objects) - set(there))}
+        wanted = {bundle.node for bundle in self.bundles.values()} | set(self.options.node)
+        there = set(_names(os.path.join(self.lake, ".cannery", "inventory")))
+        nodes = wanted if self.options.inventory else wanted & there
+        for other in sorted(there - wanted):
+            self.report.note("inventories of nodes without objects here", other)
+        for node in sorted(nodes):
+            lines = self.read_inventory(self.lake, node)
+            self.compare_inventory(node, lines)
+            for mirror in self.options.lake[1:]:
+                self.compare_inventory_days(node, mirror)
 
-    def read_inventory(self, lake, primary):
-        """{object key: folder names whose inventory lists it}"""
-        listed = {}
-        root = os.path.join(lake, ".cannery", "inventory")
-        object_key = re.compile(r"(?:^|/)(%s/.+\.jsonl\.gz)$" % re.escape(self.base))
-        for folder in _names(root):
-            chain = Chain()
-            for name in _names(os.path.join(root, folder)):
-                where = ".cannery/inventory/%s/%s" % (folder, name)
-                if not re.fullmatch(r"\d{4}-?\d{2}-?\d{2}\.jsonl\.gz", name):
-                    self.report.note("files in the inventory that are not <date>.jsonl.gz", where)
-                    continue
-                lines = GzipLines(os.path.join(root, folder, name))
-                for number, line in enumerate(lines, 1):
-                    try:
-                        tree = json.loads(line)
-                    except (ValueError, RecursionError) as error:
-                        if primary:
-                            self.report.find("inventory", "%s line %d: not JSON: %s" % (where, number, error))
-                        continue
-                    chain.take(line, tree)
-                    for text in strings_in(tree):
-                        match = object_key.search(text)
-                        if match:
-                            listed.setdefault(match.group(1), set()).add(folder)
-                if lines.fault and primary:
-                    self.report.find("inventory", "%s: %s" % (where, lines.fault))
-            if primary:
-                self.report.information["inventory chain of " + folder] = chain.verdict()
+    def compare_inventory(self, node, lines):
+        """lines: {key: [(place, line)]}"""
+        objects = [key for bundle in self.bundles.values() if bundle.node == node
+                   for key in (bundle.data_key, bundle.index_key) if key]
+        for key in sorted(objects):
+            count = len(lines.get(key, ()))
+            if count == 0 and self.options.inventory_partial:
+                self.report.note("objects without a line in the inventory", key)
+            elif count != 1:
+                self.report.find("inventory", "%s: %d lines in the inventory of `%s`" % (key, count, node))
+        for key in sorted(lines):
+            path = local(self.lake, key)
+            if not os.path.isfile(path):
+                self.report.find("inventory_dangling", "%s: listed at %s, but not in the lake" % (key, lines[key][0][0]))
+                continue
+            size, digest = measure(path)
+            for place, line in lines[key]:
+                if (line["Size"], line["SHA256"]) != (size, digest):
+                    self.report.find("inventory_bytes", "%s: %s says %s bytes with %s, there are %d with %s" % (
+                        key, place, line["Size"], line["SHA256"], size, digest))
+
+    def inventory_days(self, lake, node):
+        """(day, place, path) in the order of the days"""
+        folder = os.path.join(lake, ".cannery", "inventory", node, self.options.experiment)
+        for name in sorted(_names(folder)):
+            place = ".cannery/inventory/%s/%s/%s" % (node, self.options.experiment, name)
+            match = re.fullmatch(r"(\d{4})-(\d{2})-(\d{2})\.jsonl\.gz", name, re.ASCII)
+            if match and is_date(*match.groups()):
+                yield name[:10], place, os.path.join(folder, name)
+            else:
+                self.report.find("inventory_shape", "%s: not <date>.jsonl.gz" % place)
+
+    def read_inventory(self, lake, node):
+        listed, before, count, days = {}, "0" * 64, 0, 0
+        for day, place, path in self.inventory_days(lake, node):
+            lines, confirmed = GzipLines(path), ""
+            days += 1
+            for number, text in enumerate(lines, 1):
+                at = "%s line %d" % (place, number)
+                count += 1
+                line, fault = inventory_line(text, day, confirmed)
+                if fault:
+                    self.report.find("inventory_shape", "%s: %s" % (at, fault))
+                if line:
+                    if line["Prev"] != before:
+                        self.report.find("inventory_chain", "%s: names %s, the line before is %s" % (at, line["Prev"], before))
+                    confirmed = line["Confirmed"]
+                    listed.setdefault(line["Key"], []).append((at, line))
+                before = hashlib.sha256(text).hexdigest()
+            if lines.fault or lines.unterminated or lines.count == 0:
+                self.report.find("inventory_shape", "%s: %s" % (place, lines.fault or "no lines, or the last has no end"))
+        self.report.information["inventory of " + node] = {"days": days, "lines": count}
+        if days == 0:
+            self.report.find("inventory", "`%s` has no inventory" % node)
         return listed
+
+    def compare_inventory_days(self, node, mirror):
+        def texts(lake):
+            return {place: list(GzipLines(path)) for _, place, path in self.inventory_days(lake, node)}
+        one, other = texts(self.lake), texts(mirror)
+        for place in sorted(set(one) | set(other)):
+            if one.get(place) != other.get(place):
+                self.report.find("inventory_mirrors", "%s: not the same in %s" % (place, mirror))
 
 
 class RawProof:
@@ -1418,45 +1448,44 @@ class RawProof:
         return self.plain
 
 
-class Chain:
-    """Whether the lines of an inventory are chained, by the schemes one would guess. Information only."""
-
-    def __init__(self):
-        self.lines = self.linked = self.consistent = 0
-        self.before = None
-
-    def take(self, line, tree):
-        self.lines += 1
-        if not isinstance(tree, dict):
-            return
-        link = tree.get("previous", tree.get("chain"))
-        if link is not None and self.before is not None:
-            self.linked += 1
-            if isinstance(link, str) and any(value and value in link for value in self.before):
-                self.consistent += 1
-        own = [tree.get(name) for name in ("hash", "chain", "digest", "sha256", "line_sha256", "self")]
-        self.before = {hashlib.sha256(line).hexdigest(), hashlib.sha256(line + b"\n").hexdigest()}
-        self.before.update(value for value in own if isinstance(value, str) and len(value) >= 16)
-
-    def verdict(self):
-        return {"lines": self.lines, "links_seen": self.linked, "links_recognized_as_consistent": self.consistent}
+_INVENTORY_FIELDS = {"Key": str, "Size": int, "SHA256": str, "Confirmed": str, "Prev": str}
 
 
-def strings_in(tree):
-    stack = [tree]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, str):
-            yield node
-        elif isinstance(node, dict):
-            stack.extend(node.values())
-        elif isinstance(node, list):
-            stack.extend(node)
+def inventory_line(text, day, earlier):
+    """(line or None, fault or None); a line that is usable may have a fault all the same"""
+    try:
+        line = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        return None, "not JSON: %s" % error
+    if not isinstance(line, dict):
+        return None, "not an object"
+    for name, kind in _INVENTORY_FIELDS.items():
+        if type(line.get(name)) is not kind:
+            return None, "`%s` is absent or of another type" % name
+    if ".." in line["Key"].split("/") or line["Key"].startswith("/"):
+        return None, "`Key` leads elsewhere"
+    if not all(re.fullmatch("[0-9a-f]{64}", line[name]) for name in ("SHA256", "Prev")):
+        return line, "not a SHA-256"
+    confirmed = line["Confirmed"]
+    if not re.fullmatch(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{6}Z", confirmed, re.ASCII):
+        return line, "`Confirmed` is not UTC with microseconds: %s" % confirmed
+    if not confirmed.startswith(day):
+        return line, "`Confirmed` is of another day: %s" % confirmed
+    if confirmed < earlier:
+        return line, "`Confirmed` is before that of the line before"
+    return line, None
 
 
-def node_matches(folder, node):
-    """An inventory folder may be named machine-site or by the full node name."""
-    return folder == node or folder.startswith(node + ".") or folder.startswith(node.replace("-", ".", 1) + ".")
+def measure(path):
+    """Size and SHA-256 of a file."""
+    digest, size = hashlib.sha256(), 0
+    with open(path, "rb") as stream:
+        while True:
+            piece = stream.read(INFLATE_BYTES_MAX)
+            if not piece:
+                return size, digest.hexdigest()
+            digest.update(piece)
+            size += len(piece)
 
 
 def same_bytes(one, other):
@@ -1553,6 +1582,7 @@ def parse_options(arguments):
     parser.add_argument("--id-column", action="store_true")
     parser.add_argument("--index-loadable", action="store_true")
     parser.add_argument("--inventory", action="store_true")
+    parser.add_argument("--inventory-partial", action="store_true")
     parser.add_argument("--examples", type=int, default=5, metavar="N", help="examples per check")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)

@@ -755,43 +755,129 @@ class Spool(Case):
 
 
 class Inventory(Case):
-    def inventory(self, keys, node="mlab1-lga01", name="2026-11-15", **more):
-        w = self.world
-        lines, previous = [], "0" * 64
-        for key in keys:
-            line = json.dumps({"object": {"url": "gs://bucket/" + key}, "previous": previous, "unknown": 1}).encode()
-            previous = sha(line)
-            lines.append(line + b"\n")
-        w.put(".cannery/inventory/%s/%s.jsonl.gz" % (node, name), gzip.compress(b"".join(lines)))
+    def lines(self, keys, day="2026-11-15", before="0" * 64, **change):
+        """Lines as the product writes them, and the digest of the last."""
+        text = b""
+        for number, key in enumerate(keys):
+            try:
+                with open(os.path.join(self.world.lake, key), "rb") as stream:
+                    content = stream.read()
+            except FileNotFoundError:
+                content = b""
+            line = {"Key": key, "Size": len(content), "SHA256": sha(content),
+                    "Confirmed": "%sT18:30:%02d.000000Z" % (day, number), "Prev": before}
+            line.update(change)
+            line = json.dumps(line, separators=(",", ":")).encode()
+            before = sha(line)
+            text += line + b"\n"
+        return text, before
 
-    def test_complete(self):
-        w = self.good()
-        self.inventory([w.data_key(), w.index_key()])
-        found, report = w.audit("--inventory")
-        self.only(found)
-        self.assertEqual(report["information"]["inventory chain of mlab1-lga01"],
-                         {"lines": 2, "links_seen": 1, "links_recognized_as_consistent": 1})
+    def write(self, text, day="2026-11-15", node="mlab1-lga01", lake=None):
+        return self.world.put(".cannery/inventory/%s/ndt/%s.jsonl.gz" % (node, day), gzip.compress(text), lake)
 
-    def test_absent_incomplete_and_of_another_node(self):
+    def inventory(self, keys, **more):
+        text, last = self.lines(keys, **more)
+        self.write(text, more.get("day", "2026-11-15"))
+        return last
+
+    def both(self):
         w = self.good()
-        self.assertEqual(w.audit("--inventory")[0], {"inventory": 2})
-        self.inventory([w.data_key()])
-        self.assertEqual(w.audit("--inventory")[0], {"inventory": 1})
-        self.inventory([w.index_key()], node="mlab2-lga01")
-        self.assertEqual(w.audit("--inventory")[0], {"inventory": 1})
-        self.inventory([w.index_key()], node="mlab1.lga01.measurement-lab.org")
-        self.only(w.audit("--inventory")[0])
+        return w, [w.data_key(), w.index_key()]
+
+    def test_complete_over_two_days(self):
+        w, keys = self.both()
+        last = self.inventory(keys[:1])
+        self.inventory(keys[1:], day="2026-11-18", before=last)
+        for options in ((), ("--inventory",), ("--inventory", "--node", "mlab1-lga01")):
+            found, report = w.audit(*options)
+            self.only(found)
+            self.assertEqual(report["information"]["inventory of mlab1-lga01"], {"days": 2, "lines": 2})
+
+    def test_absent(self):
+        w, _ = self.both()
+        self.only(w.audit()[0])
+        self.assertEqual(w.audit("--inventory")[0], {"inventory": 3})
+        # That of another node says nothing of this one.
+        self.write(self.lines([w.data_key()])[0], node="mlab2-lga01")
+        self.only(w.audit()[0])
+        self.assertEqual(w.audit("--inventory")[0], {"inventory": 3})
+
+    def test_object_without_a_line_and_with_two(self):
+        w, keys = self.both()
+        self.inventory(keys[:1])
+        self.assertEqual(w.audit()[0], {"inventory": 1})
+        self.only(w.audit("--inventory-partial")[0])
+        self.inventory(keys + keys[:1])
+        self.assertEqual(w.audit("--inventory-partial")[0], {"inventory": 1})
 
     def test_listed_object_is_gone(self):
-        w = self.good()
-        self.inventory([w.data_key(), w.index_key(), w.data_key(stamp="20261115T190000.000000Z")])
-        self.assertEqual(w.audit("--inventory")[0], {"inventory_dangling": 1})
+        w, keys = self.both()
+        self.inventory(keys + [w.data_key(stamp="20261115T190000.000000Z")])
+        self.assertEqual(w.audit()[0], {"inventory_dangling": 1})
+
+    def test_wrong_bytes(self):
+        w, keys = self.both()
+        self.inventory(keys, Size=7)
+        self.assertEqual(w.audit()[0], {"inventory_bytes": 2})
+        self.inventory(keys, SHA256=sha(b"else"))
+        self.assertEqual(w.audit()[0], {"inventory_bytes": 2})
+
+    def test_chain(self):
+        w, keys = self.both()
+        good, _ = self.lines(keys)
+        first, second = good.splitlines(keepends=True)
+        cases = {
+            "beginning": (self.lines(keys, before="1" * 64)[0], {"inventory_chain": 1}),
+            "first line changed": (first.replace(b"18:30:00", b"18:30:01") + second, {"inventory_chain": 1}),
+            "spelled otherwise": (first.replace(b'"Size":', b'"Size": ') + second, {"inventory_chain": 1}),
+            "first line removed": (second, {"inventory_chain": 1, "inventory": 1}),
+            "moved": (second + first, {"inventory_chain": 2, "inventory_shape": 1}),
+        }
+        for name, (text, expected) in cases.items():
+            with self.subTest(name):
+                self.write(text)
+                self.assertEqual(w.audit()[0], expected)
+        self.inventory(keys[:1])
+        self.inventory(keys[1:], day="2026-11-16")
+        self.assertEqual(w.audit()[0], {"inventory_chain": 1})
+
+    def test_shape(self):
+        w, keys = self.both()
+        good, _ = self.lines(keys)
+        for name, text in {
+            "no end": good[:-1],
+            "other day": self.lines(keys[:1], Confirmed="2026-11-16T00:00:00.000000Z")[0] + b"",
+            "no microseconds": self.lines(keys[:1], Confirmed="2026-11-15T00:00:00Z")[0],
+            "upper case": self.lines(keys[:1], SHA256=sha(b"x").upper())[0],
+            "nonsense": b"nonsense\n",
+            "list": b"[]\n",
+            "size is text": self.lines(keys[:1], Size="7")[0],
+            "leads elsewhere": self.lines(keys[:1], Key="../x")[0],
+        }.items():
+            with self.subTest(name):
+                self.write(text)
+                self.assertEqual(w.audit()[0].get("inventory_shape"), 1)
+        self.write(good)
+        w.put(".cannery/inventory/mlab1-lga01/ndt/notes.txt", b"")
+        self.assertEqual(w.audit()[0], {"inventory_shape": 1})
 
     def test_damaged(self):
-        w = self.good()
-        self.inventory([w.data_key(), w.index_key()])
-        w.put(".cannery/inventory/mlab1-lga01/2026-11-16.jsonl.gz", gzip.compress(b"nonsense\n")[:-2])
-        self.assertEqual(w.audit("--inventory")[0], {"inventory": 2})
+        w, keys = self.both()
+        self.inventory(keys)
+        w.put(".cannery/inventory/mlab1-lga01/ndt/2026-11-16.jsonl.gz", gzip.compress(b"")[:-2])
+        self.assertEqual(w.audit()[0], {"inventory_shape": 1})
+
+    def test_mirrors(self):
+        w, keys = self.both()
+        text, last = self.lines(keys)
+        self.write(text)
+        mirror = os.path.join(w.root, "mirror")
+        shutil.copytree(w.lake, mirror)
+        # The same lines in other wrapping are the same.
+        w.put(".cannery/inventory/mlab1-lga01/ndt/2026-11-15.jsonl.gz", gzip.compress(text, 1), mirror)
+        self.only(w.audit(lakes=[mirror])[0])
+        self.write(text[: text.index(b"\n") + 1], lake=mirror)
+        self.assertEqual(w.audit(lakes=[mirror])[0], {"inventory_mirrors": 1})
 
 
 class Usage(Case):

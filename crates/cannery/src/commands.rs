@@ -149,7 +149,12 @@ mod tests {
         let cli = crate::cli::Cli::parse_from(arguments.iter().copied().chain(["doctor"]));
         let variables =
             ["AWS_SESSION_TOKEN", "AWS_REGION"].map(|name| (name.to_owned(), "value".to_owned()));
-        Context::new(&cli.global, Clock::real(), Arc::new(RealDisk), variables.to_vec())
+        Context::new(
+            &cli.global,
+            Clock::real(),
+            Arc::new(RealDisk),
+            variables.to_vec(),
+        )
     }
 
     #[test]

@@ -122,7 +122,12 @@ fn disk() -> Result<Arc<dyn Disk>, Failure> {
     let number = number.to_str().and_then(|number| number.parse().ok());
     let Some(number) = number else {
         let message = "`CANNERY_SIM_KILL_AT` is not a number";
-        return Err(Failure::new(ExitCode::Usage, "disk", message, "write for example 17"));
+        return Err(Failure::new(
+            ExitCode::Usage,
+            "disk",
+            message,
+            "write for example 17",
+        ));
     };
     Ok(Arc::new(cannery_runtime::disk::MortalDisk::new(number)))
 }

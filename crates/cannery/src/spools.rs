@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use cannery_collect::schema::{SchemaError, SchemaFile, SchemaFileError, Settled, settle, settle_index};
+use cannery_collect::schema::{
+    SchemaError, SchemaFile, SchemaFileError, Settled, settle, settle_index,
+};
 use cannery_collect::spool::{
     DatatypeSettings, Flushed, Progress, Spool, SpoolParts, SpoolSettings,
 };
@@ -66,13 +68,23 @@ pub(crate) fn chosen(config: &Config, said: &RawSpool) -> Result<Vec<SpoolConfig
         let named = said.experiment.as_deref();
         named.is_none_or(|name| name == spool.experiment.as_str())
     };
-    let mut raw: Vec<RawSpool> = config.spools.iter().filter(is_meant).map(SpoolConfig::to_raw).collect();
+    let mut raw: Vec<RawSpool> = config
+        .spools
+        .iter()
+        .filter(is_meant)
+        .map(SpoolConfig::to_raw)
+        .collect();
     if raw.is_empty() && said.experiment.is_some() {
         raw.push(RawSpool::default());
     }
     if raw.is_empty() {
         let next = "list them in the configuration under `spools`, or name one with `--experiment NAME --datatype NAME`";
-        return Err(Failure::new(ExitCode::Usage, "no_spool", "there is no spool to collect", next));
+        return Err(Failure::new(
+            ExitCode::Usage,
+            "no_spool",
+            "there is no spool to collect",
+            next,
+        ));
     }
     node_of(config)?;
     raw.into_iter()
@@ -103,6 +115,7 @@ impl SpoolTools {
             rng: self.rng.clone(),
             mirrors: self.mirrors.clone(),
             journal: journal.clone(),
+            inventory: folder.join("inventory"),
         };
         match Spool::open(self.settings(config, datatypes), parts).await {
             Ok(spool) => Ok(Opened {
@@ -203,7 +216,10 @@ impl SpoolTools {
                 config.experiment
             ))),
         })?;
-        Ok(Journal::new(&format!("spool {}", config.experiment), engine))
+        Ok(Journal::new(
+            &format!("spool {}", config.experiment),
+            engine,
+        ))
     }
 
     fn settings(&self, config: &SpoolConfig, datatypes: Vec<DatatypeSettings>) -> SpoolSettings {
@@ -292,8 +308,16 @@ fn not_ours(config: &SpoolConfig, error: &FolderLockError) -> Failure {
 }
 
 fn in_use(config: &SpoolConfig, why: &str) -> Failure {
-    let message = format!("spool `{}` is collected by another process: {why}", config.experiment);
-    Failure::new(ExitCode::Locked, "locked", message, "stop that process, or collect other datatypes here")
+    let message = format!(
+        "spool `{}` is collected by another process: {why}",
+        config.experiment
+    );
+    Failure::new(
+        ExitCode::Locked,
+        "locked",
+        message,
+        "stop that process, or collect other datatypes here",
+    )
 }
 
 fn unusable(config: &SpoolConfig, error: &io::Error) -> Failure {
@@ -303,6 +327,7 @@ fn unusable(config: &SpoolConfig, error: &io::Error) -> Failure {
     };
     let (experiment, home) = (&config.experiment, config.home.display());
     let message = format!("cannot collect spool `{experiment}` in `{home}`: {error}");
-    let next = "make the folder and the workspace writable; what is there is taken up at the next start";
+    let next =
+        "make the folder and the workspace writable; what is there is taken up at the next start";
     Failure::new(code, "spool_unusable", message, next)
 }

@@ -4,11 +4,13 @@
 //! |---|---|
 //! | `schema.rs` | schema files, and the table schemas in the lake that nodes share |
 //! | `spool.rs` | the path of a file: found, taken, bundled, sealed, shipped, removed |
+//! | `inventory.rs` | what a node put into the lake, chained, and whether it is still there |
 //! | `quarantine.rs` | files that cannot be collected, kept with the reason |
 //! | `records.rs` | what is in the lake: listing and reading records |
 #![deny(missing_docs)]
 
 mod gzip_lines;
+pub mod inventory;
 pub mod quarantine;
 pub mod records;
 mod row;

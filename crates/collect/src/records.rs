@@ -5,7 +5,9 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use cannery_formats::spool::{BundleName, Datatype, Experiment, IndexLine, ObjectHome, Part, SpoolDate};
+use cannery_formats::spool::{
+    BundleName, Datatype, Experiment, IndexLine, ObjectHome, Part, SpoolDate,
+};
 use cannery_formats::{Digest, Key};
 use cannery_lake::{Error as LakeError, Lake};
 use futures::TryStreamExt as _;
@@ -13,7 +15,6 @@ use jiff::Timestamp;
 
 use crate::gzip_lines::{Line, Lines};
 use crate::row::{Row, name_in};
-
 
 /// An object of a bundle is shorter: what it is made of has a limit.
 const OBJECT_BYTES_MAX: u64 = 4 << 30;
@@ -80,7 +81,9 @@ pub enum RecordError {
     #[error(transparent)]
     Lake(#[from] LakeError),
     /// What is there is not what was put there.
-    #[error("`{key}` is damaged: {why}; compare with a mirror, and with the inventory by `cannery spool check`")]
+    #[error(
+        "`{key}` is damaged: {why}; compare with a mirror, and with the inventory by `cannery spool check`"
+    )]
     Damaged {
         /// The object.
         key: Key,
@@ -179,7 +182,10 @@ impl Records {
         for bundle in self.bundles(experiment, datatype, date).await? {
             let records = self.records(&bundle).await?;
             let named = records.into_iter().filter(|record| record.name == name);
-            newest = newest.into_iter().chain(named).max_by_key(|record| record.added);
+            newest = newest
+                .into_iter()
+                .chain(named)
+                .max_by_key(|record| record.added);
         }
         Ok(newest)
     }
@@ -207,7 +213,10 @@ fn read_index(gzip: &Bytes, bundle: &BundleName) -> Result<Vec<Record>, String> 
         };
         let line = IndexLine::parse(line).map_err(|error| error.to_string())?;
         let Some(name) = name_in(&line.filename, bundle.date) else {
-            return Err(format!("`{}` is no file of its date", line.filename.escape_debug()));
+            return Err(format!(
+                "`{}` is no file of its date",
+                line.filename.escape_debug()
+            ));
         };
         records.push(Record {
             name: name.to_owned(),

@@ -6,7 +6,7 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::NodeName;
+use crate::inventory::InventoryHome;
 use crate::spool::{BundleName, Datatype, Experiment, ObjectHome, Part, SpoolDate};
 
 /// What S3 allows for a whole key. A lake's prefix comes on top: a store refuses what is too long together.
@@ -189,17 +189,17 @@ impl Key {
         Self(format!("{version}/tables/{experiment}/{table}.table.json"))
     }
 
-    /// What a node put into the lake on one day.
+    /// What was put into the lake on one day; see [`crate::inventory`].
     #[must_use]
-    pub fn inventory(node: &NodeName, date: SpoolDate) -> Self {
+    pub fn inventory(home: &InventoryHome, date: SpoolDate) -> Self {
         let date = date.dashed();
-        Self(format!("{INTERNAL}/inventory/{node}/{date}.jsonl.gz"))
+        Self(format!("{INTERNAL}/inventory/{home}/{date}.jsonl.gz"))
     }
 
-    /// The folder of a node's inventories.
+    /// The folder of such inventories.
     #[must_use]
-    pub fn inventories(node: &NodeName) -> Self {
-        Self(format!("{INTERNAL}/inventory/{node}"))
+    pub fn inventories(home: &InventoryHome) -> Self {
+        Self(format!("{INTERNAL}/inventory/{home}"))
     }
 }
 

@@ -4,6 +4,7 @@
 #![deny(missing_docs)]
 
 pub mod digest;
+pub mod inventory;
 pub mod journal_segment;
 mod json_scan;
 pub mod key;
@@ -14,6 +15,7 @@ pub mod spool;
 pub mod table_schema;
 
 pub use digest::{Digest, Hasher};
+pub use inventory::InventoryLine;
 pub use json_scan::{JSON_DEPTH_MAX, JsonFault};
 pub use key::{InvalidKey, Key};
 pub use lake_manifest::LakeManifest;

@@ -69,9 +69,7 @@ pub(super) fn install(tools: &Path, stamp: &mut Stamp) -> Result<bool> {
 }
 
 fn is_there(tool: &Tool, tools: &Path, stamp: &Stamp) -> bool {
-    stamp.has(tool.requirement)
-        && interpreter(tools).exists()
-        && works(tool, tools)
+    stamp.has(tool.requirement) && interpreter(tools).exists() && works(tool, tools)
 }
 
 fn works(tool: &Tool, tools: &Path) -> bool {

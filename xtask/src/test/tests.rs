@@ -10,7 +10,9 @@ fn names(size: Size) -> Vec<&'static str> {
 #[test]
 fn a_quick_run_installs_nothing_and_a_full_run_tests_nothing_twice() {
     assert_eq!(names(Size::Quick), ["fmt", "clippy", "tidy", "unit"]);
-    let full = ["fmt", "clippy", "plain", "tidy", "audit", "setup", "servers", "docs"];
+    let full = [
+        "fmt", "clippy", "plain", "tidy", "audit", "setup", "servers", "docs",
+    ];
     assert_eq!(names(Size::Full), full);
     assert_eq!(names(Size::Long), full);
 }

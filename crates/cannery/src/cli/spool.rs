@@ -85,7 +85,9 @@ pub(crate) enum SpoolCommand {
 #[derive(Debug, Subcommand)]
 pub(crate) enum QuarantineCommand {
     /// List what is there, the oldest first, with the reasons
-    #[command(after_help = "Examples:\n  cannery spool quarantine ls\n  cannery spool quarantine ls --home /var/spool --json")]
+    #[command(
+        after_help = "Examples:\n  cannery spool quarantine ls\n  cannery spool quarantine ls --home /var/spool --json"
+    )]
     Ls {
         #[command(flatten)]
         home: HomeArg,

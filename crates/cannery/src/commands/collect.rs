@@ -21,15 +21,19 @@ use crate::cli::spool::{CollectArgs, ImportArgs};
 use crate::config::Config;
 use crate::config::spool::{RawSpool, SpoolConfig};
 use crate::failure::{ExitCode, Failure};
-use crate::spools::{self, SpoolTools};
 use crate::lakes;
+use crate::spools::{self, SpoolTools};
 
 /// How long tasks may take beyond the flush of the spools.
 const MARGIN: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 pub(crate) async fn run(args: &CollectArgs, context: &Context) -> Result<ExitCode, Failure> {
-    let until = if args.once { Until::Drained } else { Until::Stopped };
+    let until = if args.once {
+        Until::Drained
+    } else {
+        Until::Stopped
+    };
     let way = Way {
         command: "cannery collect",
         until,
@@ -41,7 +45,10 @@ pub(crate) async fn run(args: &CollectArgs, context: &Context) -> Result<ExitCod
 pub(crate) async fn import(args: &ImportArgs, context: &Context) -> Result<ExitCode, Failure> {
     let found = std::fs::metadata(&args.folder);
     if !found.is_ok_and(|found| found.is_dir()) {
-        let message = format!("cannot import `{}`: there is no such folder", args.folder.display());
+        let message = format!(
+            "cannot import `{}`: there is no such folder",
+            args.folder.display()
+        );
         let next = "name the folder that holds EXPERIMENT/DATATYPE/YYYY/MM/DD/FILE";
         return Err(Failure::new(ExitCode::Absent, "absent", message, next));
     }
@@ -128,7 +135,13 @@ impl<'a> Line<'a> {
         let lake_metrics = tools.metrics;
         let lakes = LakeWatch::new(mirrors, &config.workspace, context.clock.clone());
         let spool_metrics = SpoolMetrics::new(context.clock.clone());
-        let spools = watch(config, spools, &lakes, &spool_metrics, (context, way.command))?;
+        let spools = watch(
+            config,
+            spools,
+            &lakes,
+            &spool_metrics,
+            (context, way.command),
+        )?;
         Ok(Self {
             config,
             context,
@@ -147,11 +160,14 @@ impl<'a> Line<'a> {
             first = self.lakes.first() => first?,
             () = self.stop.cancelled() => return Ok(()),
         }
-        self.spools.start(&self.lakes, &self.tasks, way.until).await?;
+        self.spools
+            .start(&self.lakes, &self.tasks, way.until)
+            .await?;
         self.serve(way).await?;
         let (lakes, spools) = (Arc::clone(&self.lakes), Arc::clone(&self.spools));
         self.tasks.spawn("lake watch", lakes.run(self.stop.clone()));
-        self.tasks.spawn("spool watch", spools.run(self.stop.clone()));
+        self.tasks
+            .spawn("spool watch", spools.run(self.stop.clone()));
         self.greet();
         tokio::select! {
             () = self.stop.cancelled() => {}
@@ -192,7 +208,9 @@ impl<'a> Line<'a> {
             if let Some(address) = address {
                 let bound = shell.listen(address, audience).await?;
                 let text = format!("dashboard at http://{bound}/");
-                self.context.output.line(text, &json!({ "event": "listening", "address": bound }));
+                self.context
+                    .output
+                    .line(text, &json!({ "event": "listening", "address": bound }));
             }
         }
         Ok(())
@@ -206,7 +224,11 @@ impl<'a> Line<'a> {
 
     fn greet(&self) {
         for spool in self.spools.configs() {
-            let names: Vec<&str> = spool.datatypes.iter().map(|datatype| datatype.name.as_str()).collect();
+            let names: Vec<&str> = spool
+                .datatypes
+                .iter()
+                .map(|datatype| datatype.name.as_str())
+                .collect();
             let text = format!(
                 "collecting {} of {} from {}",
                 names.join(", "),
@@ -225,7 +247,9 @@ impl<'a> Line<'a> {
 
     fn end(&self, stopped: &Stopped) -> Result<ExitCode, Failure> {
         for (spool, progress) in self.spools.progress() {
-            let passed = progress.map(|progress| progress.passed()).unwrap_or_default();
+            let passed = progress
+                .map(|progress| progress.passed())
+                .unwrap_or_default();
             self.report(spool, passed);
         }
         self.spools.outcome()?;

@@ -64,7 +64,9 @@ pub(crate) async fn run(command: &LakeCommand, context: &Context) -> Result<Exit
                 .collect::<Result<Vec<_>, _>>()?;
             remove(&keys, &writable(&mirrors, storage, &config).await?, context).await
         }
-        LakeCommand::Probe { storage } => show_probe(lakes::chosen(&mirrors, storage)?, context).await,
+        LakeCommand::Probe { storage } => {
+            show_probe(lakes::chosen(&mirrors, storage)?, context).await
+        }
     }
 }
 

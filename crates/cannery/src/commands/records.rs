@@ -110,7 +110,10 @@ pub(crate) async fn get(
 
 fn parse(text: &str) -> Result<Place, Failure> {
     Place::parse(text).map_err(|reason| {
-        let message = format!("`{}` is no place in the lake: {reason}", text.escape_debug());
+        let message = format!(
+            "`{}` is no place in the lake: {reason}",
+            text.escape_debug()
+        );
         misplaced(message)
     })
 }
@@ -145,7 +148,11 @@ fn object_home(
         let spool = spools.find(|spool| experiment.is_none_or(|name| *name == spool.experiment));
         return Ok(spool.map_or(ObjectHome::V1, |spool| spool.object_home.clone()));
     }
-    let default = if objects.organization.is_some() { "autoload/v2" } else { "autoload/v1" };
+    let default = if objects.organization.is_some() {
+        "autoload/v2"
+    } else {
+        "autoload/v1"
+    };
     let home = objects.object_home.as_deref().unwrap_or(default);
     ObjectHome::new(home, objects.organization.as_deref()).map_err(|error| {
         let next = "correct `--object-home` or `--organization`";
@@ -156,7 +163,10 @@ fn object_home(
 fn show_datatypes(days: &[Day], context: &Context) {
     let mut datatypes: BTreeMap<(&Experiment, &Datatype), Vec<&Day>> = BTreeMap::new();
     for day in days {
-        datatypes.entry((&day.experiment, &day.datatype)).or_default().push(day);
+        datatypes
+            .entry((&day.experiment, &day.datatype))
+            .or_default()
+            .push(day);
     }
     for ((experiment, datatype), days) in datatypes {
         let bundles: u64 = days.iter().map(|day| day.bundles).sum();
@@ -216,8 +226,15 @@ async fn list_records(
 
 fn show_record(record: &Record, context: &Context) {
     let bundle = &record.bundle;
-    let place = format!("{}/{}/{}/{}", bundle.experiment, bundle.datatype, bundle.date, record.name);
-    let text = format!("{place}  {:>9}  {:.0}", HumanBytes(record.size).to_string(), record.added);
+    let place = format!(
+        "{}/{}/{}/{}",
+        bundle.experiment, bundle.datatype, bundle.date, record.name
+    );
+    let text = format!(
+        "{place}  {:>9}  {:.0}",
+        HumanBytes(record.size).to_string(),
+        record.added
+    );
     let value = json!({
         "record": place, "size": record.size, "sha256": record.sha256, "added": record.added,
         "bundle": bundle.data_key(), "row": record.row,
@@ -248,7 +265,13 @@ mod tests {
         assert_eq!(place.date.unwrap().dashed(), "2026-11-15");
         assert!(Place::parse("ndt/foo1").unwrap().date.is_none());
         assert!(Place::parse("").unwrap().experiment.is_none());
-        for text in ["NDT", "ndt/foo1/2026", "ndt/foo1/2026/11", "ndt/foo1/2026/13/01", "ndt/../x"] {
+        for text in [
+            "NDT",
+            "ndt/foo1/2026",
+            "ndt/foo1/2026/11",
+            "ndt/foo1/2026/13/01",
+            "ndt/../x",
+        ] {
             assert!(Place::parse(text).is_err(), "{text}");
         }
     }

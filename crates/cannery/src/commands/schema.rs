@@ -76,7 +76,12 @@ fn wanted(args: &SchemaArgs, config: &Config) -> Result<Vec<Wanted>, Failure> {
     }
     if wanted.is_empty() {
         let next = "name one with `--datatype NAME`, or list spools in the configuration";
-        return Err(Failure::new(ExitCode::Usage, "no_datatype", "there is no datatype to make a table schema of", next));
+        return Err(Failure::new(
+            ExitCode::Usage,
+            "no_datatype",
+            "there is no datatype to make a table schema of",
+            next,
+        ));
     }
     Ok(wanted)
 }

@@ -51,7 +51,10 @@ fn named<'a>(config: &'a Config, name: Option<&str>) -> Result<Vec<&'a SpoolConf
         return Ok(spools);
     }
     let message = match name {
-        Some(name) => format!("there is no spool `{}` in the configuration", name.escape_debug()),
+        Some(name) => format!(
+            "there is no spool `{}` in the configuration",
+            name.escape_debug()
+        ),
         None => "there is no spool in the configuration".to_owned(),
     };
     let next = "name the configuration with `--config-file`; its spools stand under `spools`";
@@ -59,7 +62,11 @@ fn named<'a>(config: &'a Config, name: Option<&str>) -> Result<Vec<&'a SpoolConf
 }
 
 fn show_status(spool: &SpoolConfig, config: &Config, context: &Context) -> Result<(), Failure> {
-    let names: Vec<_> = spool.datatypes.iter().map(|datatype| datatype.name.clone()).collect();
+    let names: Vec<_> = spool
+        .datatypes
+        .iter()
+        .map(|datatype| datatype.name.clone())
+        .collect();
     let root = spool.home.join(spool.experiment.as_str());
     let outbox = spool.folder(&config.workspace).join("outbox");
     let failed = |error| unreadable("look at", &spool.home, &error);
@@ -78,12 +85,21 @@ fn show_status(spool: &SpoolConfig, config: &Config, context: &Context) -> Resul
     Ok(())
 }
 
-fn status_text(spool: &SpoolConfig, found: &SpoolStatus, bad: u64, bad_bytes: u64, context: &Context) -> String {
+fn status_text(
+    spool: &SpoolConfig,
+    found: &SpoolStatus,
+    bad: u64,
+    bad_bytes: u64,
+    context: &Context,
+) -> String {
     let now = context.clock.now();
     let mut lines = vec![format!("{} in {}", spool.experiment, spool.home.display())];
     for datatype in &found.datatypes {
         let oldest = datatype.oldest.map_or_else(String::new, |oldest| {
-            format!(", the oldest {} old", cannery_serve::span(seconds(oldest, now)))
+            format!(
+                ", the oldest {} old",
+                cannery_serve::span(seconds(oldest, now))
+            )
         });
         lines.push(format!(
             "  {:<20} {} files wait ({}){oldest}",
@@ -93,7 +109,11 @@ fn status_text(spool: &SpoolConfig, found: &SpoolStatus, bad: u64, bad_bytes: u6
         ));
     }
     for bundle in &found.bundles {
-        let state = if bundle.shipped { "shipped, files being removed" } else { "sealed, not shipped" };
+        let state = if bundle.shipped {
+            "shipped, files being removed"
+        } else {
+            "sealed, not shipped"
+        };
         lines.push(format!(
             "  bundle {} {} files ({}) {state}",
             bundle.id,
@@ -104,7 +124,11 @@ fn status_text(spool: &SpoolConfig, found: &SpoolStatus, bad: u64, bad_bytes: u6
     if found.bundles.is_empty() {
         lines.push("  no sealed bundle waits to be shipped".to_owned());
     }
-    lines.push(format!("  quarantine: {} files ({})", HumanCount(bad), HumanBytes(bad_bytes)));
+    lines.push(format!(
+        "  quarantine: {} files ({})",
+        HumanCount(bad),
+        HumanBytes(bad_bytes)
+    ));
     lines.join("\n")
 }
 
@@ -117,7 +141,11 @@ fn homes(config: &Config, arg: &HomeArg) -> Vec<PathBuf> {
     if let Some(home) = &arg.home {
         return vec![home.clone()];
     }
-    let configured: BTreeSet<PathBuf> = config.spools.iter().map(|spool| spool.home.clone()).collect();
+    let configured: BTreeSet<PathBuf> = config
+        .spools
+        .iter()
+        .map(|spool| spool.home.clone())
+        .collect();
     if configured.is_empty() {
         return vec![config.workspace.join("spool")];
     }
@@ -132,9 +160,14 @@ fn quarantine(home: &std::path::Path, context: &Context) -> std::io::Result<Quar
 fn quarantine_ls(homes: &[PathBuf], context: &Context) -> Result<ExitCode, Failure> {
     for home in homes {
         let failed = |error| unreadable("list", home, &error);
-        let listed = quarantine(home, context).map_err(failed)?.list().map_err(failed)?;
+        let listed = quarantine(home, context)
+            .map_err(failed)?
+            .list()
+            .map_err(failed)?;
         for file in &listed {
-            context.output.line(entry_text(file), &entry_value(file, home));
+            context
+                .output
+                .line(entry_text(file), &entry_value(file, home));
         }
     }
     Ok(ExitCode::Ok)
@@ -150,7 +183,11 @@ fn entry_text(file: &Quarantined) -> String {
             reason.file,
             reason.text
         ),
-        None => format!("{}  {:>9}  its reason was lost", file.id, HumanBytes(file.bytes).to_string()),
+        None => format!(
+            "{}  {:>9}  its reason was lost",
+            file.id,
+            HumanBytes(file.bytes).to_string()
+        ),
     }
 }
 
@@ -194,7 +231,12 @@ fn quarantine_release(
     if !failures.is_empty() {
         let message = format!("not put back: {}", failures.join("; "));
         let next = "move away what lies in its place, or take the file from the quarantine by hand";
-        return Err(Failure::new(ExitCode::Partial, "not_released", message, next));
+        return Err(Failure::new(
+            ExitCode::Partial,
+            "not_released",
+            message,
+            next,
+        ));
     }
     match absent.first() {
         None => Ok(ExitCode::Ok),
@@ -208,5 +250,10 @@ fn quarantine_release(
 
 fn unreadable(what: &str, home: &std::path::Path, error: &std::io::Error) -> Failure {
     let message = format!("cannot {what} the spool in `{}`: {error}", home.display());
-    Failure::new(ExitCode::Error, "spool_unusable", message, "make the folder readable for this user")
+    Failure::new(
+        ExitCode::Error,
+        "spool_unusable",
+        message,
+        "make the folder readable for this user",
+    )
 }

@@ -66,7 +66,10 @@ impl SpoolWatch {
     ) -> Self {
         let readiness = lakes.readiness();
         let desks = spools.into_iter().map(|(config, tools)| {
-            readiness.set(check_name(&config), Check::NotReady("not open yet".to_owned()));
+            readiness.set(
+                check_name(&config),
+                Check::NotReady("not open yet".to_owned()),
+            );
             Arc::new(Desk {
                 config,
                 tools,
@@ -154,7 +157,8 @@ impl SpoolWatch {
 
     /// Whether every spool has ended by itself.
     pub(super) fn all_ended(&self) -> bool {
-        let has_ended = |desk: &Arc<Desk>| matches!(desk.phase(), Phase::Ended(_) | Phase::Failed(_));
+        let has_ended =
+            |desk: &Arc<Desk>| matches!(desk.phase(), Phase::Ended(_) | Phase::Failed(_));
         self.desks.iter().all(has_ended)
     }
 
@@ -169,7 +173,11 @@ impl SpoolWatch {
                     return Err(Failure::new(ExitCode::Error, "spool", reason, next));
                 }
                 Phase::Ended(flushed) if !flushed.left.is_empty() => {
-                    left.push(format!("{} of spool `{experiment}` ({})", bundles(flushed.left.len()), flushed.left.join(", ")));
+                    left.push(format!(
+                        "{} of spool `{experiment}` ({})",
+                        bundles(flushed.left.len()),
+                        flushed.left.join(", ")
+                    ));
                 }
                 Phase::Waiting(_) | Phase::Running(_) | Phase::Ended(_) => {}
             }
@@ -244,7 +252,10 @@ impl Runner {
         };
         match flushed {
             Ok(flushed) => self.desk.set(Phase::Ended(flushed)),
-            Err(error) => self.fail(format!("spool `{}` ended: {error}", self.desk.config.experiment)),
+            Err(error) => self.fail(format!(
+                "spool `{}` ended: {error}",
+                self.desk.config.experiment
+            )),
         }
     }
 
@@ -277,7 +288,8 @@ impl Runner {
     fn fail(&self, reason: String) {
         let config = &self.desk.config;
         tracing::error!(spool = %config.experiment, reason, "the spool is not collected any more");
-        self.readiness.set(check_name(config), Check::NotReady(reason.clone()));
+        self.readiness
+            .set(check_name(config), Check::NotReady(reason.clone()));
         self.desk.set(Phase::Failed(reason));
     }
 }

@@ -98,7 +98,13 @@ impl<'a> Plant<'a> {
         let journals =
             JournalWatch::new(config, journal_metrics.clone(), lakes.readiness(), context);
         let spool_metrics = SpoolMetrics::new(clock.clone());
-        let spools = collect::watch(config, config.spools.clone(), &lakes, &spool_metrics, (context, COMMAND))?;
+        let spools = collect::watch(
+            config,
+            config.spools.clone(),
+            &lakes,
+            &spool_metrics,
+            (context, COMMAND),
+        )?;
         Ok(Self {
             config,
             context,
@@ -122,7 +128,9 @@ impl<'a> Plant<'a> {
         let starting = async {
             self.lakes.first().await?;
             self.journals.first(journals, &self.tasks).await?;
-            self.spools.start(&self.lakes, &self.tasks, Until::Stopped).await
+            self.spools
+                .start(&self.lakes, &self.tasks, Until::Stopped)
+                .await
         };
         tokio::select! {
             started = starting => started?,
@@ -140,7 +148,8 @@ impl<'a> Plant<'a> {
         self.tasks
             .spawn("journal watch", entries.run(self.stop.clone()));
         let spools = Arc::clone(&self.spools);
-        self.tasks.spawn("spool watch", spools.run(self.stop.clone()));
+        self.tasks
+            .spawn("spool watch", spools.run(self.stop.clone()));
         let flush_timeout = reload::follow(&self.tasks, self.context, loaded)
             .map_err(|error| no_signals(&error))?;
         self.greet(&format!("http://{dashboard}/"), monitoring);

@@ -82,7 +82,10 @@ pub(super) fn check_all(
     let mut spools: Vec<SpoolConfig> = Vec::new();
     for (at, raw) in raw.into_iter().enumerate() {
         let spool = SpoolConfig::check(raw, workspace).map_err(|reason| wrong(at, reason))?;
-        if spools.iter().any(|known| known.experiment == spool.experiment) {
+        if spools
+            .iter()
+            .any(|known| known.experiment == spool.experiment)
+        {
             let reason = format!(
                 "experiment `{}` has two spools; list all its datatypes in one",
                 spool.experiment

@@ -66,6 +66,7 @@ async fn parts(folder: &Path) -> SpoolParts {
     });
     SpoolParts {
         outbox: folder.join("work/outbox"),
+        inventory: folder.join("work/inventory"),
         disk: Arc::new(RealDisk),
         clock,
         rng: Rng::from_os(),

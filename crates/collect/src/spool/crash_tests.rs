@@ -20,6 +20,8 @@ use flate2::read::MultiGzDecoder;
 use object_store::memory::InMemory;
 use tokio::sync::mpsc;
 
+use crate::inventory::{self, Inventory, InventoryParts};
+
 use super::bundle::{OpenBundle, RowStyle};
 use super::held::Held;
 use super::outbox::Outbox;
@@ -85,10 +87,18 @@ async fn live(disk: &SimDisk, mirrors: &Mirrors, life: u64) -> io::Result<()> {
     let shared: Arc<dyn Disk> = Arc::new(disk.clone());
     let settings = settings();
     let outbox = Outbox::open(Arc::clone(&shared), Path::new("/node/outbox"))?;
+    let inventory = Inventory::new(InventoryParts {
+        folder: PathBuf::from("/node/inventory"),
+        disk: Arc::clone(&shared),
+        clock: clock.clone(),
+        mirrors: mirrors.clone(),
+        home: settings.inventory_home(),
+    });
     let (events, _kept) = mpsc::unbounded_channel();
     let shipper = Shipper {
         outbox: outbox.clone(),
         mirrors: mirrors.clone(),
+        inventory: inventory.clone(),
         root: settings.root(),
         datatypes: vec!["foo1".to_owned()],
         held: Arc::new(Held::default()),
@@ -103,7 +113,7 @@ async fn live(disk: &SimDisk, mirrors: &Mirrors, life: u64) -> io::Result<()> {
     }
     let names = disk.read_dir(&folder())?;
     if names.is_empty() {
-        return Ok(());
+        return inventory.upload().await.map_err(io::Error::other);
     }
     let name = BundleName {
         home: settings.object_home.clone(),
@@ -135,7 +145,8 @@ async fn live(disk: &SimDisk, mirrors: &Mirrors, life: u64) -> io::Result<()> {
     }
     let sealed = bundle.seal(&outbox)?;
     let done = shipper.finish(&sealed.id).await;
-    done.map_err(io::Error::other)
+    done.map_err(io::Error::other)?;
+    inventory.upload().await.map_err(io::Error::other)
 }
 
 fn filled(seed: u64) -> SimDisk {
@@ -187,10 +198,25 @@ async fn check(disk: &SimDisk, mirrors: &Mirrors, context: &str) {
         assert_eq!(found, expected, "{context}, {part:?}: {}", log());
     }
     assert_eq!(disk.read_dir(&folder()).unwrap(), [], "{context}");
+    check_inventory(mirrors, context).await;
     let outbox = disk.read_dir(Path::new("/node/outbox")).unwrap();
     assert_eq!(outbox, [], "{context}");
     let sent = disk.read_dir(&Path::new(ROOT).join("foo1/.sent")).unwrap();
     assert_eq!(sent, [], "{context}");
+}
+
+/// Every object has exactly one line, and the lines hang together.
+async fn check_inventory(mirrors: &Mirrors, context: &str) {
+    let lake = mirrors.first();
+    let objects = lake.list_all(None).await.unwrap();
+    let bundles = objects
+        .iter()
+        .filter(|entry| BundleName::parse(&entry.key).is_some());
+    let report = inventory::check(lake, &settings().inventory_home())
+        .await
+        .unwrap();
+    assert!(report.is_clean(), "{context}: {report:?}");
+    assert_eq!(report.lines, bundles.count() as u64, "{context}");
 }
 
 /// How a disk fails at its n-th operation.

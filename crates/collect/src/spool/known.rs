@@ -83,6 +83,8 @@ pub(super) enum Damage {
 pub(super) enum KnownError {
     #[error("cannot find out what is in the lake already: {0}")]
     Lake(#[from] cannery_lake::Error),
+    #[error(transparent)]
+    Inventory(#[from] crate::inventory::InventoryError),
     #[error("cannot compare the spool with the lake: {0}")]
     Disk(#[from] io::Error),
 }

@@ -18,6 +18,8 @@ use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
+use crate::inventory::{Inventory, InventoryParts};
+
 use super::bad::Bad;
 use super::budget::Budget;
 use super::bundle::{OpenBundle, RowStyle};
@@ -54,6 +56,8 @@ const DISK_PAUSE: Duration = Duration::from_secs(5);
 pub struct SpoolParts {
     /// Where sealed bundles wait: `<workspace>/outbox`.
     pub outbox: PathBuf,
+    /// Where lines of the inventory wait: `<workspace>/inventory`.
+    pub inventory: PathBuf,
     /// The disk that holds the outbox and the spool.
     pub disk: Arc<dyn Disk>,
     /// The time.
@@ -81,6 +85,7 @@ pub struct Spool {
     settings: Arc<SpoolSettings>,
     parts: SpoolParts,
     outbox: Outbox,
+    inventory: Inventory,
     held: Arc<Held>,
     room: Arc<Room>,
     look_again: Arc<AtomicBool>,
@@ -131,7 +136,15 @@ impl Spool {
         let quarantine = Quarantine::open(disk, clock, &settings.home, bytes_max)?;
         let progress = Progress::new(&settings);
         progress.quarantined(Quarantined::of(&quarantine));
+        let inventory = Inventory::new(InventoryParts {
+            folder: parts.inventory.clone(),
+            disk: Arc::clone(&parts.disk),
+            clock: parts.clock.clone(),
+            mirrors: parts.mirrors.clone(),
+            home: settings.inventory_home(),
+        });
         let mut spool = Self {
+            inventory,
             settings: Arc::new(settings),
             outbox,
             held: Arc::default(),
@@ -260,6 +273,7 @@ impl Spool {
         let (events, done) = mpsc::unbounded_channel();
         let ended = CancellationToken::new();
         let worker = self.start_worker(events, ended.clone());
+        let uploader = self.inventory.start();
         let upkeep = Upkeep {
             journal: self.parts.journal.clone(),
             clock: self.parts.clock.clone(),
@@ -306,6 +320,7 @@ impl Spool {
         if waiting.is_some() && self.doubt.is_some() {
             self.outbox.set_complete()?;
         }
+        uploader.finish(flush_timeout).await;
         let left = tokio::task::spawn_blocking(move || self.outbox.recover());
         let left = left.await.map_err(io::Error::other)??;
         Ok(Flushed {
@@ -414,7 +429,8 @@ impl Spool {
             datatypes: self.datatypes(),
             look_again: Arc::clone(&self.look_again),
             recall: self.doubt.clone().map(|in_outbox| {
-                Recall::new(self.known(in_outbox), clock.clone(), Handle::current())
+                let (known, inventory) = (self.known(in_outbox), self.inventory.clone());
+                Recall::new(known, inventory, clock.clone(), Handle::current())
             }),
             refused: Arc::clone(&self.refused),
             progress: Arc::clone(&self.progress),
@@ -440,6 +456,7 @@ impl Spool {
         let shipper = Shipper {
             outbox: self.outbox.clone(),
             mirrors: self.parts.mirrors.clone(),
+            inventory: self.inventory.clone(),
             root: self.settings.root(),
             datatypes: self.datatypes(),
             held: Arc::clone(&self.held),

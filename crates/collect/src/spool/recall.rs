@@ -10,8 +10,10 @@ use cannery_runtime::Clock;
 use jiff::SignedDuration;
 use tokio::runtime::Handle;
 
+use crate::inventory::Inventory;
+
 use super::bundle::id_of;
-use super::known::{DateKnown, Known};
+use super::known::{DateKnown, Known, KnownError};
 use super::outbox::{FileRecord, Sealed, Stored};
 use super::remove::Remover;
 use super::take::Taken;
@@ -30,6 +32,7 @@ pub(super) enum Memory {
 /// Asks the lake, once for each date. For the thread that takes files.
 pub(super) struct Recall {
     known: Known,
+    inventory: Inventory,
     clock: Clock,
     runtime: Handle,
     dates: BTreeMap<(usize, SpoolDate), DateKnown>,
@@ -38,9 +41,10 @@ pub(super) struct Recall {
 }
 
 impl Recall {
-    pub(super) fn new(known: Known, clock: Clock, runtime: Handle) -> Self {
+    pub(super) fn new(known: Known, inventory: Inventory, clock: Clock, runtime: Handle) -> Self {
         Self {
             known,
+            inventory,
             clock,
             runtime,
             dates: BTreeMap::new(),
@@ -52,7 +56,7 @@ impl Recall {
     pub(super) fn remember(&mut self, taken: &Taken) -> Memory {
         let which = (taken.place.datatype, taken.place.date);
         if !self.dates.contains_key(&which) {
-            match self.runtime.block_on(self.known.recall(which.0, which.1)) {
+            match self.runtime.block_on(self.recall(which)) {
                 Ok(known) => {
                     self.dates.insert(which, known);
                 }
@@ -66,6 +70,18 @@ impl Recall {
             Some(known) if known.has(&taken.place.name, &taken.sha256) => Memory::Shipped,
             Some(_) | None => Memory::New,
         }
+    }
+
+    /// What the inventory has forgotten with the outbox is put there first: afterwards nobody looks for it any more.
+    async fn recall(&self, which: (usize, SpoolDate)) -> Result<DateKnown, KnownError> {
+        let known = self.known.recall(which.0, which.1).await?;
+        let bundles = self.known.everywhere(which.0, which.1).await?;
+        let opened = bundles.iter().map(|(name, _)| name.opened.timestamp());
+        if let Some(first) = opened.min() {
+            let keys = bundles.into_iter().map(|(_, key)| key);
+            self.inventory.adopt(keys.collect(), first).await?;
+        }
+        Ok(known)
     }
 
     /// Removes a file that the lake has. A crash in between is repaired by the next start, which gives back what it finds

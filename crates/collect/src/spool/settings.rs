@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use cannery_formats::NodeName;
+use cannery_formats::inventory::InventoryHome;
 use cannery_formats::spool::{Datatype, Experiment, ObjectHome};
 use cannery_formats::table_schema::Field;
 
@@ -89,5 +90,14 @@ impl SpoolSettings {
     #[must_use]
     pub fn root(&self) -> PathBuf {
         self.home.join(self.experiment.as_str())
+    }
+
+    /// Whose inventory lists what is shipped.
+    #[must_use]
+    pub fn inventory_home(&self) -> InventoryHome {
+        InventoryHome {
+            node: self.node.clone(),
+            experiment: self.experiment.clone(),
+        }
     }
 }

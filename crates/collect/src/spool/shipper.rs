@@ -1,4 +1,5 @@
-//! What is done with a sealed bundle, whenever the journal says so: shipped, confirmed, its files removed, forgotten.
+//! What is done with a sealed bundle, whenever the journal says so: shipped, confirmed, recorded in the inventory, its files
+//! removed, forgotten.
 
 use std::io;
 use std::path::PathBuf;
@@ -12,8 +13,10 @@ use cannery_lake::Mirrors;
 use cannery_runtime::{Clock, Rng};
 use tokio::sync::mpsc;
 
+use crate::inventory::{Inventory, InventoryError, Item};
+
 use super::held::Held;
-use super::outbox::{Outbox, Sealed};
+use super::outbox::{Outbox, Sealed, Stored};
 use super::place::FilePlace;
 use super::progress::Progress;
 use super::remove::{Removed, Remover};
@@ -33,6 +36,7 @@ pub(super) enum Event {
 pub(super) struct Shipper {
     pub(super) outbox: Outbox,
     pub(super) mirrors: Mirrors,
+    pub(super) inventory: Inventory,
     pub(super) root: PathBuf,
     pub(super) datatypes: Vec<String>,
     pub(super) held: Arc<Held>,
@@ -47,6 +51,8 @@ pub(super) struct Shipper {
 pub(super) enum Unfinished {
     #[error(transparent)]
     Ship(#[from] ShipError),
+    #[error(transparent)]
+    Inventory(#[from] InventoryError),
     #[error("cannot finish bundle `{id}`: {why}")]
     Disk { id: String, why: io::Error },
 }
@@ -96,13 +102,15 @@ impl Shipper {
             return Ok(());
         };
         let confirmed = self.blocking(id, Outbox::is_confirmed).await;
-        if !confirmed.map_err(failed)? {
+        let confirmed = confirmed.map_err(failed)?;
+        if !confirmed {
             ship(&sealed, &self.outbox, &self.mirrors).await?;
             let now = self.clock.now();
             let confirm = move |outbox: &Outbox, id: &str| outbox.confirm(id, now);
             self.blocking(id, confirm).await.map_err(failed)?;
             self.progress.shipped(&sealed, now);
         }
+        self.record(&sealed, confirmed).await?;
         let removed = self.remove(&sealed).await.map_err(failed)?;
         self.blocking(id, Outbox::forget).await.map_err(failed)?;
         self.progress.finished(&sealed, removed.files);
@@ -120,6 +128,21 @@ impl Shipper {
         tokio::task::spawn_blocking(move || work(&outbox, &id))
             .await
             .map_err(io::Error::other)?
+    }
+
+    /// A receipt of an earlier attempt may have its lines already.
+    async fn record(&self, sealed: &Sealed, again: bool) -> Result<(), InventoryError> {
+        let item = |key, stored: &Stored| Item {
+            key,
+            bytes: stored.bytes,
+            sha256: stored.sha256,
+        };
+        let items = vec![
+            item(sealed.name.data_key(), &sealed.data),
+            item(sealed.name.index_key(), &sealed.index),
+        ];
+        let opened = sealed.name.opened.timestamp();
+        self.inventory.record(items, opened, again).await
     }
 
     async fn remove(&self, sealed: &Sealed) -> io::Result<Removed> {

@@ -81,7 +81,9 @@ fn count(disk: &dyn Disk, folder: &Path, status: &mut DatatypeStatus) -> io::Res
     for year in folders(disk, folder)? {
         if year == SENT {
             for id in folders(disk, &folder.join(&year))? {
-                files(disk, &folder.join(&year).join(id), &mut |_, _| status.leaving += 1)?;
+                files(disk, &folder.join(&year).join(id), &mut |_, _| {
+                    status.leaving += 1
+                })?;
             }
             continue;
         }

@@ -106,6 +106,7 @@ impl Node {
         let journal = Journal::new("spool", Arc::new(journal));
         let parts = SpoolParts {
             outbox: self.path("work/outbox"),
+            inventory: self.path("work/inventory"),
             disk: Arc::new(RealDisk),
             clock,
             rng: Rng::from_os(),
@@ -180,7 +181,13 @@ impl Node {
             .arg(self.path("spool"))
             .arg("--workspace")
             .arg(self.path("work"))
-            .args(["--experiment", "ndt", "--node", "mlab1-lga01"])
+            .args([
+                "--experiment",
+                "ndt",
+                "--node",
+                "mlab1-lga01",
+                "--inventory",
+            ])
             .args(more)
             .output()
             .await

@@ -86,6 +86,7 @@ fn home_of<'a>(components: &'a [&'a str]) -> Option<(ObjectHome, &'a [&'a str])>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::inventory::InventoryHome;
     use jiff::Timestamp;
     use proptest::prelude::*;
 
@@ -129,9 +130,13 @@ mod tests {
             Key::spool_data_folder(&v1.home, &v1.experiment, &v1.datatype, Some(v1.date)).as_str(),
             "autoload/v1/ndt/scamper1/2026/11/14"
         );
+        let home = InventoryHome {
+            node: v1.node.clone(),
+            experiment: v1.experiment.clone(),
+        };
         assert_eq!(
-            Key::inventory(&v1.node, v1.date).as_str(),
-            ".cannery/inventory/mlab1-lga01/2026-11-14.jsonl.gz"
+            Key::inventory(&home, v1.date).as_str(),
+            ".cannery/inventory/mlab1-lga01/ndt/2026-11-14.jsonl.gz"
         );
     }
 

@@ -8,9 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::process::{Signal, getpid, kill_process};
 
-use super::{
-    DirEntry, Disk, DiskDir, DiskFile, DiskLock, Metadata, Open, RealDisk, Wait,
-};
+use super::{DirEntry, Disk, DiskDir, DiskFile, DiskLock, Metadata, Open, RealDisk, Wait};
 
 /// The disk of the machine, until the operation of a number. Only operations that change something, or make a change
 /// durable, have one.

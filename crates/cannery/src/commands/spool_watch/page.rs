@@ -56,7 +56,8 @@ impl SpoolWatch {
             return Panel::new(id, experiment, state).note(note);
         };
         let (state, note) = judge(&desk.phase(), &snapshot);
-        let mut panel = Panel::new(id, experiment, state).aside(desk.config.home.display().to_string());
+        let mut panel =
+            Panel::new(id, experiment, state).aside(desk.config.home.display().to_string());
         if let Some(note) = note {
             panel = panel.note(note);
         }
@@ -83,12 +84,32 @@ impl SpoolWatch {
         let bad = sum(snapshot, |datatype| datatype.files_bad.values().sum());
         let mind = |count: u64| if count > 0 { State::Warn } else { State::Idle };
         Figures::new()
-            .figure("files waiting", total(|datatype| datatype.files_waiting), State::Idle)
+            .figure(
+                "files waiting",
+                total(|datatype| datatype.files_waiting),
+                State::Idle,
+            )
             .figure("oldest waiting", self.oldest(snapshot), State::Idle)
-            .figure("open bundles", total(|datatype| datatype.open.len() as u64), State::Idle)
-            .figure("sealed, not shipped", HumanCount(unshipped).to_string(), State::Idle)
-            .figure("bundles shipped", total(|datatype| datatype.bundles_shipped), State::Good)
-            .figure("files removed", total(|datatype| datatype.files_removed), State::Idle)
+            .figure(
+                "open bundles",
+                total(|datatype| datatype.open.len() as u64),
+                State::Idle,
+            )
+            .figure(
+                "sealed, not shipped",
+                HumanCount(unshipped).to_string(),
+                State::Idle,
+            )
+            .figure(
+                "bundles shipped",
+                total(|datatype| datatype.bundles_shipped),
+                State::Good,
+            )
+            .figure(
+                "files removed",
+                total(|datatype| datatype.files_removed),
+                State::Idle,
+            )
             .figure("bad files", HumanCount(bad).to_string(), mind(bad))
     }
 
@@ -99,11 +120,26 @@ impl SpoolWatch {
         let date = self.clock.now().strftime("%Y/%m/%d").to_string();
         let folder = folder.join(date);
         let folder = folder.display();
-        Hint::new(text, format!("mkdir -p {folder} && echo '{{}}' > {folder}.tmp && mv {folder}.tmp {folder}/first.json"))
+        Hint::new(
+            text,
+            format!(
+                "mkdir -p {folder} && echo '{{}}' > {folder}.tmp && mv {folder}.tmp {folder}/first.json"
+            ),
+        )
     }
 
     fn datatypes(&self, snapshot: &SpoolSnapshot) -> Table {
-        let heads = ["Datatype", "Waiting", "Oldest", "Seen", "Bundled", "Bad", "Bundles shipped", "Shipped", "Last ship"];
+        let heads = [
+            "Datatype",
+            "Waiting",
+            "Oldest",
+            "Seen",
+            "Bundled",
+            "Bad",
+            "Bundles shipped",
+            "Shipped",
+            "Last ship",
+        ];
         let table = Table::new("Datatypes", heads);
         snapshot.datatypes.iter().fold(table, |table, datatype| {
             table.row(vec![
@@ -121,11 +157,15 @@ impl SpoolWatch {
     }
 
     fn open_bundles(&self, snapshot: &SpoolSnapshot) -> Table {
-        let table = Table::new("Open bundles", ["Datatype", "Date", "Files", "Bytes of rows", "Opened"])
-            .empty("No bundle is open.");
-        let open = snapshot.datatypes.iter().flat_map(|datatype| {
-            datatype.open.iter().map(move |bundle| (datatype, bundle))
-        });
+        let table = Table::new(
+            "Open bundles",
+            ["Datatype", "Date", "Files", "Bytes of rows", "Opened"],
+        )
+        .empty("No bundle is open.");
+        let open = snapshot
+            .datatypes
+            .iter()
+            .flat_map(|datatype| datatype.open.iter().map(move |bundle| (datatype, bundle)));
         open.fold(table, |table, (datatype, bundle)| {
             table.row(vec![
                 Cell::code(&datatype.datatype),
@@ -138,9 +178,15 @@ impl SpoolWatch {
     }
 
     fn unshipped(&self, snapshot: &SpoolSnapshot) -> Table {
-        let table = Table::new("Sealed, not shipped yet", ["Bundle", "Date", "Files", "Bytes", "Opened"])
-            .empty("Everything that was sealed is in the lake.");
-        let unshipped = snapshot.datatypes.iter().flat_map(|datatype| &datatype.unshipped);
+        let table = Table::new(
+            "Sealed, not shipped yet",
+            ["Bundle", "Date", "Files", "Bytes", "Opened"],
+        )
+        .empty("Everything that was sealed is in the lake.");
+        let unshipped = snapshot
+            .datatypes
+            .iter()
+            .flat_map(|datatype| &datatype.unshipped);
         let total = sum(snapshot, |datatype| datatype.unshipped.len() as u64);
         let how = format!("cannery spool status{}", self.same_place);
         unshipped
@@ -157,10 +203,17 @@ impl SpoolWatch {
     }
 
     fn ships(&self, snapshot: &SpoolSnapshot) -> Table {
-        let mut ships: Vec<_> = snapshot.datatypes.iter().flat_map(|datatype| &datatype.ships).collect();
+        let mut ships: Vec<_> = snapshot
+            .datatypes
+            .iter()
+            .flat_map(|datatype| &datatype.ships)
+            .collect();
         ships.sort_by(|one, two| two.shipped.cmp(&one.shipped));
-        let table = Table::new("Last ships", ["Bundle", "Date", "Files", "Bytes", "Raw bytes", "When"])
-            .empty("Nothing was shipped since the start.");
+        let table = Table::new(
+            "Last ships",
+            ["Bundle", "Date", "Files", "Bytes", "Raw bytes", "When"],
+        )
+        .empty("Nothing was shipped since the start.");
         ships.into_iter().take(20).fold(table, |table, ship| {
             table.row(vec![
                 Cell::code(&ship.bundle),
@@ -174,7 +227,11 @@ impl SpoolWatch {
     }
 
     fn oldest(&self, snapshot: &SpoolSnapshot) -> String {
-        let oldest = snapshot.datatypes.iter().filter_map(|datatype| datatype.oldest_waiting).min();
+        let oldest = snapshot
+            .datatypes
+            .iter()
+            .filter_map(|datatype| datatype.oldest_waiting)
+            .min();
         match oldest {
             Some(_) => self.ago(oldest),
             None => "none".to_owned(),
@@ -192,7 +249,9 @@ fn ago(when: Timestamp, now: Timestamp) -> String {
 }
 
 fn snapshot_of(desk: &Desk) -> Option<SpoolSnapshot> {
-    lock(&desk.samples).progress().map(|progress| progress.snapshot())
+    lock(&desk.samples)
+        .progress()
+        .map(|progress| progress.snapshot())
 }
 
 fn sum(snapshot: &SpoolSnapshot, of: impl Fn(&DatatypeSnapshot) -> u64) -> u64 {
@@ -216,11 +275,14 @@ fn judge(phase: &Phase, snapshot: &SpoolSnapshot) -> (State, Option<String>) {
     }
     if snapshot.full {
         let bytes = HumanBytes(snapshot.spool_bytes);
-        let note = format!("the spool holds {bytes}, more than `spool_bytes_max` allows: make room, or raise it");
+        let note = format!(
+            "the spool holds {bytes}, more than `spool_bytes_max` allows: make room, or raise it"
+        );
         return (State::Bad, Some(note));
     }
     if sum(snapshot, |datatype| datatype.files_bad.values().sum()) > 0 {
-        let note = "some files could not be collected; `cannery spool quarantine ls` says why".to_owned();
+        let note =
+            "some files could not be collected; `cannery spool quarantine ls` says why".to_owned();
         return (State::Warn, Some(note));
     }
     (State::Good, None)
@@ -234,18 +296,34 @@ fn reasons(snapshot: &SpoolSnapshot) -> Bars {
         }
     }
     let bars = Bars::new("Bad files by reason", "No bad file since the start.");
-    counts.into_iter().fold(bars, |bars, (reason, count)| bars.bar(reason, "", count, 0))
+    counts
+        .into_iter()
+        .fold(bars, |bars, (reason, count)| bars.bar(reason, "", count, 0))
 }
 
 fn facts(snapshot: &SpoolSnapshot, now: Timestamp) -> Facts {
-    let scan = snapshot.last_scan.map_or_else(|| "none yet".to_owned(), |scan| ago(scan, now));
+    let scan = snapshot
+        .last_scan
+        .map_or_else(|| "none yet".to_owned(), |scan| ago(scan, now));
     Facts::new("Watching")
         .fact("folders watched", HumanCount(snapshot.watches).to_string())
         .fact("scans", HumanCount(snapshot.scans).to_string())
         .fact("last scan", scan)
-        .fact("event overflows", HumanCount(snapshot.watch_overflows).to_string())
-        .fact("folders not readable", HumanCount(snapshot.scan_failures).to_string())
-        .fact("quarantine", HumanBytes(snapshot.quarantine_bytes).to_string())
-        .fact("evicted from it", HumanCount(snapshot.quarantine_evictions).to_string())
+        .fact(
+            "event overflows",
+            HumanCount(snapshot.watch_overflows).to_string(),
+        )
+        .fact(
+            "folders not readable",
+            HumanCount(snapshot.scan_failures).to_string(),
+        )
+        .fact(
+            "quarantine",
+            HumanBytes(snapshot.quarantine_bytes).to_string(),
+        )
+        .fact(
+            "evicted from it",
+            HumanCount(snapshot.quarantine_evictions).to_string(),
+        )
         .fact("in the spool", HumanBytes(snapshot.spool_bytes).to_string())
 }

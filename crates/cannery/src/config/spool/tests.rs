@@ -7,7 +7,8 @@ fn parse(text: &str) -> Result<Config, ConfigError> {
     Config::parse(text, &environment, None, Origin::Here)
 }
 
-const PLAIN: &str = "node: mlab1-lga01\nspools:\n  - experiment: ndt\n    datatypes: [{name: foo1}]\n";
+const PLAIN: &str =
+    "node: mlab1-lga01\nspools:\n  - experiment: ndt\n    datatypes: [{name: foo1}]\n";
 
 #[test]
 fn what_is_left_out_has_a_default() {
@@ -55,9 +56,15 @@ fn flags_win_over_the_configuration_and_leave_the_rest() {
 fn what_cannot_work_is_refused_with_the_key() {
     let cases = [
         ("datatypes: [{name: foo1}]", "`experiment` is missing"),
-        ("experiment: NDT\n    datatypes: [{name: foo1}]", "`experiment`"),
+        (
+            "experiment: NDT\n    datatypes: [{name: foo1}]",
+            "`experiment`",
+        ),
         ("experiment: ndt", "`datatypes` is empty"),
-        ("experiment: ndt\n    datatypes: [{name: index1}]", "`datatypes`"),
+        (
+            "experiment: ndt\n    datatypes: [{name: index1}]",
+            "`datatypes`",
+        ),
         (
             "experiment: ndt\n    datatypes: [{name: a1}, {name: a1}]",
             "twice",

@@ -8,7 +8,11 @@ use crate::program::{Place, assert_text, http_get, pause};
 fn what_producers_leave_is_in_the_lake_under_the_names_that_loaders_expect() {
     let node = Node::new();
     node.produce("foo1", "2026/11/15/a.json", "{\"n\":1}");
-    node.produce("bar1", "2026/11/14/b.json", "{\"n\":9007199254740993,\"text\":\"\\u00e9\"}");
+    node.produce(
+        "bar1",
+        "2026/11/14/b.json",
+        "{\"n\":9007199254740993,\"text\":\"\\u00e9\"}",
+    );
     node.run_well(&["collect", "--once"]);
     let listed = node.run_well(&["lake", "ls", "--json"]);
     let keys: Vec<String> = listed
@@ -30,9 +34,17 @@ fn what_producers_leave_is_in_the_lake_under_the_names_that_loaders_expect() {
         ]
     );
     let got = node.run_well(&["get", "ndt/bar1/2026/11/14/b.json"]);
-    assert_eq!(got.stdout, "{\"n\":9007199254740993,\"text\":\"\\u00e9\"}\n");
+    assert_eq!(
+        got.stdout,
+        "{\"n\":9007199254740993,\"text\":\"\\u00e9\"}\n"
+    );
     let row = node.run_well(&["get", "--row", "ndt/foo1/2026/11/15/a.json"]);
-    assert!(row.stdout.starts_with("{\"date\":\"2026-11-15\",\"archiver\":"), "{}", row.stdout);
+    assert!(
+        row.stdout
+            .starts_with("{\"date\":\"2026-11-15\",\"archiver\":"),
+        "{}",
+        row.stdout
+    );
     let days = node.run_well(&["ls", "ndt/foo1", "--json"]);
     assert_eq!(days.json()[0]["date"], "2026-11-15");
     let records = node.run_well(&["ls", "ndt/foo1/2026/11/15", "--json"]);
@@ -55,13 +67,51 @@ fn everything_can_be_said_by_flags_alone() {
     let node = Node::new();
     node.produce("foo1", "2026/11/15/a.json", "{\"n\":1}");
     let place = &node.place;
-    place.write("plain.yml", "node: mlab1-lga01\nworkspace: work\nobject_storage: [{url: \"file:lake\"}]\n");
+    place.write(
+        "plain.yml",
+        "node: mlab1-lga01\nworkspace: work\nobject_storage: [{url: \"file:lake\"}]\n",
+    );
     let mut command = place.command(&[
-        "collect", "--once", "--config-file", "plain.yml", "--experiment", "ndt", "--datatype", "foo1", "--datatype-file",
-        "bar1:bar1.json", "--home", "spool", "--object-home", "autoload/v1", "--extension", ".json", "--bundle-bytes-max",
-        "1MiB", "--bundle-age-max", "1h", "--min-file-age", "2h", "--scan-interval", "5m", "--flush-timeout", "60s",
-        "--upload-schema", "true", "--bad-files", "keep", "--quarantine-bytes-max", "1MiB", "--spool-bytes-max", "1GiB",
-        "--spool-full", "drop_oldest_bad", "--id-column", "false", "--index-loadable", "false",
+        "collect",
+        "--once",
+        "--config-file",
+        "plain.yml",
+        "--experiment",
+        "ndt",
+        "--datatype",
+        "foo1",
+        "--datatype-file",
+        "bar1:bar1.json",
+        "--home",
+        "spool",
+        "--object-home",
+        "autoload/v1",
+        "--extension",
+        ".json",
+        "--bundle-bytes-max",
+        "1MiB",
+        "--bundle-age-max",
+        "1h",
+        "--min-file-age",
+        "2h",
+        "--scan-interval",
+        "5m",
+        "--flush-timeout",
+        "60s",
+        "--upload-schema",
+        "true",
+        "--bad-files",
+        "keep",
+        "--quarantine-bytes-max",
+        "1MiB",
+        "--spool-bytes-max",
+        "1GiB",
+        "--spool-full",
+        "drop_oldest_bad",
+        "--id-column",
+        "false",
+        "--index-loadable",
+        "false",
     ]);
     let ran = crate::program::ran(&mut command);
     assert_eq!(ran.code, 0, "{}", ran.snapshot());
@@ -75,13 +125,23 @@ fn bad_files_are_listed_with_their_reason_and_can_be_put_back() {
     node.produce_bad("foo1", "2026/11/15/bad.json", "{\"n\":\"no number\"}");
     node.produce_bad("foo1", "2026/11/15/torn.json", "{\"n\":");
     node.run_well(&["collect", "--once"]);
-    let listed = node.run_well(&["spool", "quarantine", "ls", "--json"]).json();
-    let reasons: Vec<_> = listed.iter().map(|line| line["reason"].as_str().unwrap()).collect();
+    let listed = node
+        .run_well(&["spool", "quarantine", "ls", "--json"])
+        .json();
+    let reasons: Vec<_> = listed
+        .iter()
+        .map(|line| line["reason"].as_str().unwrap())
+        .collect();
     assert_eq!(listed.len(), 2);
-    assert!(reasons.contains(&"schema") && reasons.contains(&"json"), "{reasons:?}");
+    assert!(
+        reasons.contains(&"schema") && reasons.contains(&"json"),
+        "{reasons:?}"
+    );
     node.audit(&["--expect-drained"]);
     let id = listed[0]["id"].as_str().unwrap().to_owned();
-    let released = node.run_well(&["spool", "quarantine", "release", &id, "--json"]).json();
+    let released = node
+        .run_well(&["spool", "quarantine", "release", &id, "--json"])
+        .json();
     assert_eq!(released[0]["outcome"], "released");
     assert_eq!(node.files_left(), 1);
     assert_eq!(node.run(&["spool", "quarantine", "release", &id]).code, 10);
@@ -93,11 +153,21 @@ fn bad_files_are_listed_with_their_reason_and_can_be_put_back() {
 fn a_backlog_from_elsewhere_is_imported_once() {
     let node = Node::new();
     node.produce_some("2026/11/13", "old", 20);
-    #[allow(clippy::disallowed_methods, reason = "the input of a test need not be durable")]
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "the input of a test need not be durable"
+    )]
     std::fs::rename(node.place.path("spool/ndt"), node.place.path("backlog-ndt")).unwrap();
     std::fs::create_dir(node.place.path("backlog")).unwrap();
-    #[allow(clippy::disallowed_methods, reason = "the input of a test need not be durable")]
-    std::fs::rename(node.place.path("backlog-ndt"), node.place.path("backlog/ndt")).unwrap();
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "the input of a test need not be durable"
+    )]
+    std::fs::rename(
+        node.place.path("backlog-ndt"),
+        node.place.path("backlog/ndt"),
+    )
+    .unwrap();
     let copied = std::process::Command::new("cp")
         .args(["-a", "backlog", "copy"])
         .current_dir(node.place.path(""))
@@ -116,14 +186,25 @@ fn a_backlog_from_elsewhere_is_imported_once() {
 fn table_schemas_are_written_to_look_at() {
     let node = Node::new();
     let ran = node.run_well(&[
-        "schema", "--datatype", "foo1", "--home", "spool", "--datatype-file", "bar1:bar1.json", "--dir", "tables",
+        "schema",
+        "--datatype",
+        "foo1",
+        "--home",
+        "spool",
+        "--datatype-file",
+        "bar1:bar1.json",
+        "--dir",
+        "tables",
         "--index-loadable",
     ]);
     assert_text("schema", &ran);
     let table = std::fs::read_to_string(node.place.path("tables/bar1-table.json")).unwrap();
     assert!(table.contains("\"name\": \"archiver\""), "{table}");
     assert!(node.place.path("tables/index1-table.json").exists());
-    assert!(!node.place.path("lake/autoload").exists(), "nothing is uploaded");
+    assert!(
+        !node.place.path("lake/autoload").exists(),
+        "nothing is uploaded"
+    );
     let ran = node.run(&["schema", "--datatype", "baz1"]);
     assert_text("schema_missing", &ran);
 }
@@ -134,7 +215,10 @@ fn what_cannot_be_collected_is_refused_with_what_to_do() {
     for (name, arguments) in [
         ("collect_nothing", &["collect"][..]),
         ("collect_no_datatype", &["collect", "--experiment", "ndt"]),
-        ("collect_no_schema", &["collect", "--experiment", "ndt", "--datatype", "foo1"]),
+        (
+            "collect_no_schema",
+            &["collect", "--experiment", "ndt", "--datatype", "foo1"],
+        ),
         ("spool_status_nothing", &["spool", "status"]),
         ("get_no_record", &["get", "ndt/foo1"]),
     ] {
@@ -150,10 +234,19 @@ fn a_changed_type_is_refused_with_field_types_and_sources() {
     let node = Node::new();
     node.produce("foo1", "2026/11/15/a.json", "{\"n\":1}");
     node.run_well(&["collect", "--once"]);
-    node.place.write("spool/datatypes/foo1.json", r#"[{"name":"n","type":"STRING"}]"#);
+    node.place.write(
+        "spool/datatypes/foo1.json",
+        r#"[{"name":"n","type":"STRING"}]"#,
+    );
     let ran = node.run(&["collect", "--once"]);
     assert_eq!(ran.code, 2, "{}", ran.snapshot());
-    for part in ["`raw.n`", "STRING", "INTEGER", "foo1.json", "foo1.table.json"] {
+    for part in [
+        "`raw.n`",
+        "STRING",
+        "INTEGER",
+        "foo1.json",
+        "foo1.table.json",
+    ] {
         assert!(ran.stderr.contains(part), "{part}: {}", ran.stderr);
     }
 }
@@ -167,10 +260,19 @@ fn bad_files_show_in_metrics_and_on_the_page() {
     let child = node.start(&["--listen", "127.0.0.1:0", "--bundle-age-max", "100ms"]);
     super::flush::wait_for_log(&node, "dashboard at ");
     let log = node.log();
-    let url = log.split("dashboard at ").nth(1).unwrap().split_whitespace().next().unwrap().to_owned();
+    let url = log
+        .split("dashboard at ")
+        .nth(1)
+        .unwrap()
+        .split_whitespace()
+        .next()
+        .unwrap()
+        .to_owned();
     node.wait_for_files(0);
     for _ in 0..100 {
-        if http_get(&format!("{url}metrics")).contains("cannery_spool_bundles_shipped_total{experiment=\"ndt\",datatype=\"foo1\"} 1") {
+        if http_get(&format!("{url}metrics"))
+            .contains("cannery_spool_bundles_shipped_total{experiment=\"ndt\",datatype=\"foo1\"} 1")
+        {
             break;
         }
         pause();
@@ -184,7 +286,13 @@ fn bad_files_show_in_metrics_and_on_the_page() {
         assert!(metrics.contains(line), "{line}: {metrics}");
     }
     let page = http_get(&format!("{url}spools"));
-    for part in ["Bad files by reason", "schema", "Last ships", "foo1", "cannery spool quarantine ls"] {
+    for part in [
+        "Bad files by reason",
+        "schema",
+        "Last ships",
+        "foo1",
+        "cannery spool quarantine ls",
+    ] {
         assert!(page.contains(part), "{part}: {page}");
     }
     assert!(http_get(&format!("{url}readyz")).starts_with("HTTP/1.1 200"));

@@ -12,7 +12,12 @@ fn a_stop_flushes_what_is_open() {
     for _ in 0..200 {
         let status = node.run_well(&["spool", "status", "--json"]);
         assert_eq!(status.json()[0]["experiment"], "ndt");
-        if node.place.path("work/collect/ndt/outbox").read_dir().is_ok_and(|found| found.count() > 1) {
+        if node
+            .place
+            .path("work/collect/ndt/outbox")
+            .read_dir()
+            .is_ok_and(|found| found.count() > 1)
+        {
             break;
         }
         pause();

@@ -40,10 +40,17 @@ fn killed_at_every_operation_of_the_disk_every_file_is_there_exactly_once() {
 fn killed_at_random_every_file_is_there_exactly_once() {
     let (kills, files) = if long_run() { (500, 100) } else { (50, 100) };
     let rng = Rng::from_os();
-    let node = Node::with(super::node::LOCAL_LAKE, "  bundle_age_max: 100ms\n  bundle_bytes_max: 20kB\n");
+    let node = Node::with(
+        super::node::LOCAL_LAKE,
+        "  bundle_age_max: 100ms\n  bundle_bytes_max: 20kB\n",
+    );
     for kill in 0..kills {
         let mut child = node.start(&[]);
-        node.produce_some(&format!("2026/11/{}", 10 + kill % 3), &format!("b{kill}x"), files);
+        node.produce_some(
+            &format!("2026/11/{}", 10 + kill % 3),
+            &format!("b{kill}x"),
+            files,
+        );
         #[allow(clippy::disallowed_methods, reason = "another process needs real time")]
         std::thread::sleep(rng.jitter(Duration::from_millis(600)));
         child.kill().unwrap();

@@ -1,8 +1,8 @@
 //! A node as somebody sets it up: a configuration, a spool, a workspace, a lake; and the ledger of what its producers wrote.
 
-use std::sync::Mutex;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
 
 use cannery_formats::Digest;
 use cannery_runtime::disk::{Kind, Open, create_dir_all};
@@ -143,13 +143,27 @@ impl Node {
 
     /// What the auditor says of the lake in `lake`.
     pub(crate) fn audit(&self, more: &[&str]) {
-        let ledger: String = self.ledger.lock().unwrap().iter().map(|line| format!("{line}\n")).collect();
+        let ledger: String = self
+            .ledger
+            .lock()
+            .unwrap()
+            .iter()
+            .map(|line| format!("{line}\n"))
+            .collect();
         self.place.write("ledger.ndjson", ledger);
-        let auditor = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/audit/spool_audit.py");
+        let auditor =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/audit/spool_audit.py");
         let mut command = Command::new("python3");
         command
             .arg(auditor)
-            .args(["--ledger", "ledger.ndjson", "--lake", "lake", "--spool", "spool"])
+            .args([
+                "--ledger",
+                "ledger.ndjson",
+                "--lake",
+                "lake",
+                "--spool",
+                "spool",
+            ])
             .args(["--workspace", "work/collect/ndt", "--experiment", "ndt"])
             .args(["--node", "mlab1-lga01"])
             .args(more)
@@ -161,7 +175,8 @@ impl Node {
 
 /// Makes a file so old that it is not left alone any more.
 pub(crate) fn age(path: &Path) {
-    let long_ago = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_600_000_000);
+    let long_ago =
+        std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_600_000_000);
     let file = std::fs::File::options().write(true).open(path).unwrap();
     file.set_modified(long_ago).unwrap();
 }

@@ -98,7 +98,12 @@ async fn an_outage_is_waited_for_and_nothing_is_shipped_twice() {
     let node = Node::with(&lake, SMALL);
     let child = node.start(&[]);
     node.produce_some("2026/11/15", "before", 100);
-    for fault in [Fault::Refuse, Fault::CutAnswer, Fault::SwallowAnswer, Fault::Refuse] {
+    for fault in [
+        Fault::Refuse,
+        Fault::CutAnswer,
+        Fault::SwallowAnswer,
+        Fault::Refuse,
+    ] {
         proxy.set(fault).await;
         node.produce_some("2026/11/15", &format!("during{}x", proxy.fired()), 100);
         clock.sleep(Duration::from_secs(3)).await;
@@ -127,7 +132,11 @@ async fn what_cannot_be_flushed_in_time_is_reported_and_shipped_by_the_next_star
     proxy.set(Fault::Refuse).await;
     let code = blocking(move || stop(child)).await;
     assert_eq!(code, 3, "{}", node.log());
-    assert!(node.log().contains("not shipped: 2 bundles"), "{}", node.log());
+    assert!(
+        node.log().contains("not shipped: 2 bundles"),
+        "{}",
+        node.log()
+    );
     proxy.set(Fault::None).await;
     let again = Arc::clone(&node);
     blocking(move || {
@@ -154,7 +163,9 @@ fn duckdb_reads_every_row_with_the_types_of_the_table() {
         print(len(rows), sum(row[2] for row in rows), rows[0][0])\n";
     let python = tools::python("python").unwrap();
     let mut command = Command::new(python);
-    command.args(["-c", script]).current_dir(node.place.path(""));
+    command
+        .args(["-c", script])
+        .current_dir(node.place.path(""));
     let read = ran(&mut command);
     assert_eq!(read.stdout, "20 380 2026-11-15\n", "{}", read.snapshot());
 }

@@ -39,7 +39,11 @@ fn two_weeks_lose_nothing_and_ship_nothing_twice() {
     let mut place = Place::new();
     let clock = place.write("clock", start.to_string());
     place.set("CANNERY_SIM_CLOCK", clock.to_str().unwrap());
-    let node = Node::at(place, LOCAL_LAKE, "  bundle_age_max: 1h\n  scan_interval: 5m\n");
+    let node = Node::at(
+        place,
+        LOCAL_LAKE,
+        "  bundle_age_max: 1h\n  scan_interval: 5m\n",
+    );
     let rng = Rng::from_os();
     let mut child = node.start(&[]);
     for step in 0..STEPS {
@@ -52,7 +56,11 @@ fn two_weeks_lose_nothing_and_ship_nothing_twice() {
         if step % 8 == 7 {
             let midnight = now + STEP;
             set_clock(&node, midnight - SignedDuration::from_secs(1));
-            produce(&node, midnight - SignedDuration::from_secs(1), &format!("s{step}late"));
+            produce(
+                &node,
+                midnight - SignedDuration::from_secs(1),
+                &format!("s{step}late"),
+            );
             set_clock(&node, midnight);
             produce(&node, midnight, &format!("s{step}early"));
         }

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use cannery_formats::Key;
 use cannery_lake::{Error, ErrorKind, Lake, PutNew};
 
-use crate::gzip_lines::check_whole;
 use super::{Damage, Known, KnownError, blocking};
+use crate::gzip_lines::check_whole;
 
 /// An object is shorter than this: what it is made of has a limit.
 const OBJECT_BYTES_MAX: u64 = 4 << 30;

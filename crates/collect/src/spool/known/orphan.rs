@@ -15,10 +15,10 @@ use cannery_runtime::disk::{Disk, Kind, read_file};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use crate::gzip_lines::{Line, Lines};
 use super::objects::Read;
-use crate::row::Row;
 use super::{DateKnown, Known, KnownError, blocking, mark_of};
+use crate::gzip_lines::{Line, Lines};
+use crate::row::Row;
 
 /// A row is longer than its file by what stands before the JSON: shorter than this.
 const ROW_HEAD_BYTES_MAX: u64 = 64 * 1024;

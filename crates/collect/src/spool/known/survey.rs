@@ -46,6 +46,31 @@ impl Known {
     }
 }
 
+impl Known {
+    /// The objects of this node that every mirror has, without those of bundles that the outbox still has.
+    pub(in crate::spool) async fn everywhere(
+        &self,
+        datatype: usize,
+        date: SpoolDate,
+    ) -> Result<Vec<(BundleName, Key)>, KnownError> {
+        let mirrors = self.mirrors.iter().count();
+        let mut objects = Vec::new();
+        for (name, found) in self.survey(datatype, date).await? {
+            if self.in_outbox.contains(&name) {
+                continue;
+            }
+            if found.data.len() == mirrors {
+                objects.push((name.clone(), name.data_key()));
+            }
+            if found.index.len() == mirrors {
+                let key = name.index_key();
+                objects.push((name, key));
+            }
+        }
+        Ok(objects)
+    }
+}
+
 /// The objects of this node and datatype in a folder: those of others, who may be many, are passed over as they come.
 async fn ours(
     lake: &Lake,

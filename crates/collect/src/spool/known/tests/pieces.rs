@@ -1,8 +1,8 @@
 //! Lines and rows.
 
+use super::*;
 use crate::gzip_lines::{Line, Lines, check_whole};
 use crate::row::{Row, name_in};
-use super::*;
 use cannery_formats::spool::{Archiver, RowWriter};
 use proptest::prelude::*;
 
