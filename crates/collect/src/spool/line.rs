@@ -35,7 +35,7 @@ use super::place::FilePlace;
 use super::progress::{Progress, Quarantined};
 use super::recall::Recall;
 use super::settings::SpoolSettings;
-use super::shipper::{Event, Shipper, schedule, schedule_anew};
+use super::shipper::{Event, Shipper, Turns, schedule, schedule_anew};
 use super::take::Taker;
 use crate::quarantine::Quarantine;
 
@@ -463,6 +463,7 @@ impl Spool {
             clock: clock.clone(),
             rng: rng.clone(),
             progress: Arc::clone(&self.progress),
+            turns: Turns::default(),
             events,
         };
         let worker =

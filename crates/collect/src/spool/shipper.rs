@@ -1,9 +1,10 @@
 //! What is done with a sealed bundle, whenever the journal says so: shipped, confirmed, recorded in the inventory, its files
 //! removed, forgotten.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -43,7 +44,36 @@ pub(super) struct Shipper {
     pub(super) clock: Clock,
     pub(super) rng: Rng,
     pub(super) progress: Arc<Progress>,
+    pub(super) turns: Turns,
     pub(super) events: mpsc::UnboundedSender<Event>,
+}
+
+/// The bundles that are being finished, each by one task.
+#[derive(Debug, Default)]
+pub(super) struct Turns(Mutex<BTreeSet<String>>);
+
+/// The right to finish a bundle, until it is dropped.
+struct Turn<'a> {
+    turns: &'a Turns,
+    id: String,
+}
+
+impl Turns {
+    /// None when somebody has it.
+    fn take(&self, id: &str) -> Option<Turn<'_>> {
+        let mut taken = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        taken.insert(id.to_owned()).then(|| Turn {
+            turns: self,
+            id: id.to_owned(),
+        })
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let mut taken = self.turns.0.lock().unwrap_or_else(PoisonError::into_inner);
+        taken.remove(&self.id);
+    }
 }
 
 /// Why a bundle is not done yet.
@@ -76,6 +106,11 @@ pub(super) async fn schedule_anew(
 impl Handler for Shipper {
     async fn handle(&self, work: Work) -> Outcome {
         let id = work.entry.key.as_str();
+        let Some(_turn) = self.turns.take(id) else {
+            // The lease was lost and the work goes on, as after the machine slept: whoever does it will end it.
+            let at = Date::from(self.clock.now()).plus(PAUSE_FIRST);
+            return Outcome::Release { at: Some(at) };
+        };
         match self.finish(id).await {
             Ok(()) => Outcome::Done,
             Err(error) => {

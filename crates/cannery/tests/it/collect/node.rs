@@ -83,7 +83,8 @@ impl Node {
     fn write(&self, datatype: &str, filename: &str, text: &str) -> PathBuf {
         let path = self.place.path("spool/ndt").join(datatype).join(filename);
         create_dir_all(&RealDisk, path.parent().unwrap()).unwrap();
-        let temp = path.with_extension("tmp");
+        // Outside of the spool, where nobody looks at it.
+        let temp = self.place.path("being-written");
         let file = RealDisk.open(&temp, Open::CreateNew).unwrap();
         file.write_all_at(0, text.as_bytes()).unwrap();
         RealDisk.rename(&temp, &path).unwrap();
