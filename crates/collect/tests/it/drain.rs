@@ -127,6 +127,20 @@ async fn a_drain_that_cannot_ship_ends_when_it_is_stopped() {
     node.audit(&["--expect-drained"]).await;
 }
 
+/// It ends before anybody looked; so somebody looks at the end.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_drained_spool_that_is_too_full_says_so() {
+    let mut node = Node::new();
+    node.room = (Some(100), SpoolFull::Refuse);
+    let name = "2026/11/15/young.json";
+    node.produce("foo1", name, &"x".repeat(200), false);
+    let (flushed, progress) = drain(&node).await;
+    assert_eq!((flushed.waiting, node.files_left()), (1, 1));
+    let snapshot = progress.snapshot();
+    assert_eq!((snapshot.full, snapshot.spool_bytes), (true, 200));
+    assert_eq!(snapshot.spool_bytes_max, Some(100));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_spool_that_is_too_full_says_so_and_goes_on() {
     let mut node = Node::new();
