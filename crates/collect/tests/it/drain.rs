@@ -47,6 +47,8 @@ async fn a_spool_is_drained_and_ends() {
         assert_eq!(one.oldest_waiting, None);
     }
     assert!(snapshot.scans >= 2 && snapshot.last_scan.is_some());
+    let complete = node.path("work/outbox/.complete");
+    assert!(complete.exists(), "the next start need not ask the lake");
     node.audit(&["--expect-drained"]).await;
 }
 
