@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use cannery_runtime::Clock;
+use tokio_util::sync::CancellationToken;
 
 use super::progress::{Progress, Quarantined};
 use super::settings::{SpoolFull, SpoolSettings};
@@ -15,7 +16,7 @@ mod tests;
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Looks after each scan of everything, until it is dropped.
+/// Looks after each scan of everything, and a last time at the end.
 pub(super) struct Guard {
     bytes_max: Option<u64>,
     policy: SpoolFull,
@@ -42,15 +43,22 @@ impl Guard {
         }
     }
 
-    pub(super) async fn run(mut self, clock: Clock) {
+    pub(super) async fn run(mut self, clock: Clock, ended: CancellationToken) {
         loop {
+            let last = ended.is_cancelled();
             let looked = tokio::task::spawn_blocking(move || {
                 self.look_if_due();
                 self
             });
             let Ok(guard) = looked.await else { return };
             self = guard;
-            clock.sleep(LOOK_EVERY).await;
+            if last {
+                return;
+            }
+            tokio::select! {
+                () = clock.sleep(LOOK_EVERY) => {}
+                () = ended.cancelled() => {}
+            }
         }
     }
 
@@ -78,7 +86,7 @@ impl Guard {
 
     /// Makes room if it may, and says how it is.
     fn look(&mut self) {
-        let spool_bytes = self.progress.census().bytes();
+        let spool_bytes = self.progress.census().scanned_bytes();
         if let Err(error) = self.make_room(spool_bytes) {
             tracing::warn!(%error, "cannot remove from the quarantine; the next scan tries again");
         }

@@ -75,8 +75,9 @@ pub struct SpoolParts {
 pub struct Flushed {
     /// Sealed bundles that are left for the next start.
     pub left: Vec<String>,
-    /// Files that are left in their folders, of a spool that was to be drained: somebody writes to them, they are wrong
-    /// and young, or the disk refused their bundle. None of a spool that was stopped, which may leave any number.
+    /// Files that are left in their folders, of a spool that was drained: somebody writes to them or wrote them anew, they
+    /// are wrong and young, or the disk refused their bundle. None of a spool that was stopped before it was drained, which
+    /// may leave any number.
     pub waiting: u64,
 }
 
@@ -286,8 +287,8 @@ impl Spool {
             stop: ending.clone(),
         };
         let upkeep = tokio::spawn(upkeep.run(sealed_ids, done, messages));
-        let guard = self.guard().run(self.parts.clock.clone());
-        let guard = tokio::spawn(guard);
+        let guard = self.guard();
+        let guard = tokio::spawn(guard.run(self.parts.clock.clone(), ended.clone()));
         let drain = self.drain(&finder);
         let mut waiting = tokio::select! {
             biased;
@@ -305,8 +306,7 @@ impl Spool {
             (intake.join(), bundler.join())
         });
         joined.await.ok();
-        if let Some(waiting) = &mut waiting {
-            *waiting += self.progress.let_go() - let_go;
+        if waiting.is_some() {
             tokio::select! {
                 () = self.shipped() => {}
                 () = stop.cancelled() => {}
@@ -315,10 +315,13 @@ impl Spool {
         self.flush(flush_timeout).await;
         ended.cancel();
         worker.await.ok();
+        guard.await.ok();
         upkeep.abort();
-        guard.abort();
-        if waiting.is_some() && self.doubt.is_some() {
-            self.outbox.set_complete()?;
+        if let Some(waiting) = &mut waiting {
+            *waiting += self.progress.let_go() - let_go;
+            if self.doubt.is_some() {
+                self.outbox.set_complete()?;
+            }
         }
         uploader.finish(flush_timeout).await;
         let left = tokio::task::spawn_blocking(move || self.outbox.recover());

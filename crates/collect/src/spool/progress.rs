@@ -13,6 +13,7 @@ use jiff::Timestamp;
 use super::bundle::OpenBundle;
 use super::find::Census;
 use super::outbox::Sealed;
+use super::remove::Removed;
 use super::settings::SpoolSettings;
 use crate::quarantine::Quarantine;
 
@@ -43,7 +44,7 @@ struct State {
     quarantine: Quarantined,
     spool_bytes: u64,
     full: bool,
-    /// Files that were in a bundle which the disk refused.
+    /// Files that were in a bundle and are to be found again.
     let_go: u64,
 }
 
@@ -209,13 +210,14 @@ impl Progress {
     }
 
     /// The files of a bundle are gone, and so is the bundle: it has its receipt, from this run or an earlier one.
-    pub(super) fn finished(&self, sealed: &Sealed, removed: u64) {
+    pub(super) fn finished(&self, sealed: &Sealed, removed: &Removed) {
         let index = self.named(&sealed.name.datatype, |one| {
             one.unshipped.remove(&sealed.id);
-            one.counts.removed += removed;
+            one.counts.removed += removed.files;
         });
         let bytes = sealed.files.iter().map(|file| file.size).sum();
-        self.census.gone(index, removed, bytes);
+        self.census.gone(index, removed.files, bytes);
+        self.lock().let_go += removed.back.len() as u64;
     }
 
     /// A file went because the lake had it already.
@@ -234,7 +236,7 @@ impl Progress {
         }
     }
 
-    /// How many files were let go with bundles that were given up.
+    /// How many files were in a bundle and are to be found again: it was given up, or they are not what was read.
     pub(super) fn let_go(&self) -> u64 {
         self.lock().let_go
     }

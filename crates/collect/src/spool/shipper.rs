@@ -148,7 +148,7 @@ impl Shipper {
         self.record(&sealed, confirmed).await?;
         let removed = self.remove(&sealed).await.map_err(failed)?;
         self.blocking(id, Outbox::forget).await.map_err(failed)?;
-        self.progress.finished(&sealed, removed.files);
+        self.progress.finished(&sealed, &removed);
         self.tell(&sealed, &removed);
         Ok(())
     }

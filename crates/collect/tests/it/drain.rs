@@ -47,6 +47,8 @@ async fn a_spool_is_drained_and_ends() {
         assert_eq!(one.oldest_waiting, None);
     }
     assert!(snapshot.scans >= 2 && snapshot.last_scan.is_some());
+    let complete = node.path("work/outbox/.complete");
+    assert!(complete.exists(), "the next start need not ask the lake");
     node.audit(&["--expect-drained"]).await;
 }
 
@@ -125,6 +127,20 @@ async fn a_drain_that_cannot_ship_ends_when_it_is_stopped() {
     drop(spool);
     assert_eq!(drain(&node).await.0, Flushed::default());
     node.audit(&["--expect-drained"]).await;
+}
+
+/// It ends before anybody looked; so somebody looks at the end.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_drained_spool_that_is_too_full_says_so() {
+    let mut node = Node::new();
+    node.room = (Some(100), SpoolFull::Refuse);
+    let name = "2026/11/15/young.json";
+    node.produce("foo1", name, &"x".repeat(200), false);
+    let (flushed, progress) = drain(&node).await;
+    assert_eq!((flushed.waiting, node.files_left()), (1, 1));
+    let snapshot = progress.snapshot();
+    assert_eq!((snapshot.full, snapshot.spool_bytes), (true, 200));
+    assert_eq!(snapshot.spool_bytes_max, Some(100));
 }
 
 #[tokio::test(flavor = "multi_thread")]

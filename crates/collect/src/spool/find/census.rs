@@ -66,6 +66,8 @@ struct Lying {
     now: Standing,
     /// As the running scan has found it so far.
     listed: Standing,
+    /// Bytes that the last scan found, without what went since.
+    scanned_bytes: u64,
 }
 
 impl Standing {
@@ -121,7 +123,7 @@ impl Census {
         let Some(datatype) = self.datatypes.get(datatype) else {
             return Standing::default();
         };
-        let Lying { now, listed } = &*lock(&datatype.lying);
+        let Lying { now, listed, .. } = &*lock(&datatype.lying);
         Standing {
             files: now.files.max(listed.files),
             bytes: now.bytes.max(listed.bytes),
@@ -129,10 +131,11 @@ impl Census {
         }
     }
 
-    /// The bytes below all datatypes; as exact as [`Census::standing`].
-    pub(crate) fn bytes(&self) -> u64 {
-        let datatypes = 0..self.datatypes.len();
-        datatypes.map(|one| self.standing(one).bytes).sum()
+    /// The bytes below all datatypes that the last scan found, without what went since. What events told is not in it: a
+    /// file that is written again and again would seem to fill the disk.
+    pub(crate) fn scanned_bytes(&self) -> u64 {
+        let datatypes = self.datatypes.iter();
+        datatypes.map(|one| lock(&one.lying).scanned_bytes).sum()
     }
 
     /// Files went from a datatype's date folders.
@@ -141,6 +144,7 @@ impl Census {
             let mut lying = lock(&datatype.lying);
             lying.now.subtract(files, bytes);
             lying.listed.subtract(files, bytes);
+            lying.scanned_bytes = lying.scanned_bytes.saturating_sub(bytes);
         }
     }
 
@@ -179,6 +183,7 @@ impl Census {
         for datatype in &self.datatypes {
             let mut lying = lock(&datatype.lying);
             lying.now = std::mem::take(&mut lying.listed);
+            lying.scanned_bytes = lying.now.bytes;
         }
         *lock(&self.last_scan_finished) = Some(now);
         self.scans.fetch_add(1, Ordering::Relaxed);
@@ -281,6 +286,7 @@ mod tests {
         census.heard_of(1, 7, at(110));
         census.heard_of(1, 7, at(110));
         assert_eq!(census.standing(1), standing(4, 49, Some(40)));
+        assert_eq!(census.scanned_bytes(), 35);
         let scan = census.begin_scan();
         for (bytes, modified) in [(10, 50), (20, 40), (7, 110)] {
             census.listed(1, bytes, at(modified));
@@ -289,6 +295,7 @@ mod tests {
         assert_eq!(census.standing(1), standing(3, 37, Some(40)));
         census.gone(1, 2, 30);
         assert_eq!(census.standing(1), standing(1, 7, Some(40)));
+        assert_eq!(census.scanned_bytes(), 7);
         census.gone(1, 1, 7);
         assert_eq!(census.standing(1), standing(0, 0, None));
         assert_eq!(census.standing(0), Standing::default());

@@ -53,6 +53,13 @@ pub(in crate::spool) fn sealed(datatype: &str, second: i64, files: usize) -> Sea
     }
 }
 
+fn removed(files: u64, back: &[&str]) -> Removed {
+    Removed {
+        files,
+        back: back.iter().map(|name| (*name).into()).collect(),
+    }
+}
+
 #[test]
 fn a_bundle_is_unshipped_from_its_seal_to_its_receipt() {
     let progress = Progress::new(&settings());
@@ -70,7 +77,8 @@ fn a_bundle_is_unshipped_from_its_seal_to_its_receipt() {
     assert_eq!((unshipped.raw_bytes, unshipped.opened), (30, at(5)));
 
     progress.shipped(&first, at(9));
-    progress.finished(&first, 2);
+    progress.finished(&first, &removed(2, &["2.json"]));
+    assert_eq!(progress.let_go(), 1, "it was written anew");
     let one = &progress.snapshot().datatypes[0];
     assert_eq!(one.unshipped, []);
     assert_eq!((one.bundles_shipped, one.files_removed), (1, 2));
@@ -113,9 +121,9 @@ fn what_an_earlier_run_left_counts_as_unshipped_also_of_a_datatype_that_is_gone(
             .all(|one| one.unshipped.len() == 1)
     );
     // It had its receipt from the earlier run: nothing was shipped in this one.
-    progress.finished(&ours, 1);
+    progress.finished(&ours, &removed(1, &[]));
     progress.shipped(&other, at(3));
-    progress.finished(&other, 4);
+    progress.finished(&other, &removed(4, &[]));
     let passed = progress.passed();
     assert_eq!((passed.shipped, passed.removed, passed.sealed), (1, 5, 0));
     let snapshot = progress.snapshot();
