@@ -28,7 +28,7 @@ use super::outbox::Outbox;
 use super::place::FilePlace;
 use super::progress::Progress;
 use super::settings::{BadFiles, DatatypeSettings, SpoolFull, SpoolSettings};
-use super::shipper::Shipper;
+use super::shipper::{Shipper, Turns};
 use super::take::{Heard, Take, Taker};
 
 const ROOT: &str = "/spool/ndt";
@@ -104,6 +104,7 @@ async fn live(disk: &SimDisk, mirrors: &Mirrors, life: u64) -> io::Result<()> {
         held: Arc::new(Held::default()),
         clock: clock.clone(),
         rng: Rng::seeded(5),
+        turns: Turns::default(),
         progress: Arc::new(Progress::new(&settings)),
         events,
     };

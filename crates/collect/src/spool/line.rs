@@ -48,6 +48,8 @@ const TAKEN_BYTES: usize = 32 << 20;
 const BUNDLES_MAX: usize = 16;
 const SHIPS_AT_ONCE: usize = 4;
 const TICK_EVERY: Duration = Duration::from_secs(1);
+/// How long the end of something is waited for when its time is over.
+const GRACE: Duration = Duration::from_secs(1);
 /// How long files wait after the disk refused a bundle.
 const DISK_PAUSE: Duration = Duration::from_secs(5);
 
@@ -270,10 +272,10 @@ impl Spool {
         let finder = Arc::new(Mutex::new(Some(finder)));
         let (sealed, sealed_ids) = mpsc::unbounded_channel();
         let (messages, bundler) = self.start_bundler(sealed, Arc::clone(&finder), stop.clone())?;
-        let intake = self.start_intake(sightings, messages.clone())?;
+        let intake = self.start_intake(sightings, messages.clone(), ending.clone())?;
         let (events, done) = mpsc::unbounded_channel();
         let ended = CancellationToken::new();
-        let worker = self.start_worker(events, ended.clone());
+        let mut worker = self.start_worker(events, ended.clone());
         let uploader = self.inventory.start();
         let upkeep = Upkeep {
             journal: self.parts.journal.clone(),
@@ -296,6 +298,7 @@ impl Spool {
             waiting = drain.wait(), if end == End::Drained => Some(waiting),
         };
         ending.cancel();
+        let mut begun = self.parts.clock.elapsed();
         let let_go = self.progress.let_go();
         // No more files; what was taken is bundled, and what is open is sealed.
         let finder = lock(&finder).take();
@@ -306,15 +309,21 @@ impl Spool {
             (intake.join(), bundler.join())
         });
         joined.await.ok();
+        self.hurry().await;
         if waiting.is_some() {
             tokio::select! {
                 () = self.shipped() => {}
-                () = stop.cancelled() => {}
+                () = stop.cancelled() => begun = self.parts.clock.elapsed(),
             }
         }
-        self.flush(flush_timeout).await;
+        let clock = self.parts.clock.clone();
+        let left = |begun| flush_timeout.saturating_sub(clock.since(begun)).max(GRACE);
+        clock.timeout(left(begun), self.shipped()).await.ok();
         ended.cancel();
-        worker.await.ok();
+        // What is being shipped may wait for a lake that does not answer; it is shipped by the next start.
+        if clock.timeout(GRACE, &mut worker).await.is_err() {
+            worker.abort();
+        }
         guard.await.ok();
         upkeep.abort();
         if let Some(waiting) = &mut waiting {
@@ -323,13 +332,23 @@ impl Spool {
                 self.outbox.set_complete()?;
             }
         }
-        uploader.finish(flush_timeout).await;
-        let left = tokio::task::spawn_blocking(move || self.outbox.recover());
+        uploader.finish(left(begun)).await;
+        let left = tokio::task::spawn_blocking(move || self.outbox.left());
         let left = left.await.map_err(io::Error::other)??;
         Ok(Flushed {
-            left: left.sealed.into_iter().map(|sealed| sealed.id).collect(),
+            left,
             waiting: waiting.unwrap_or(0),
         })
+    }
+
+    /// What failed a while ago is not due for a while: it is tried once more before the end.
+    async fn hurry(&self) {
+        let left: Vec<String> = lock(&self.room.taken).keys().cloned().collect();
+        for id in left {
+            if let Err(error) = schedule_anew(&self.parts.journal, &id).await {
+                tracing::error!(bundle = id, %error, "cannot schedule a bundle; the next start ships it");
+            }
+        }
     }
 
     /// Waits until the outbox is empty.
@@ -337,12 +356,6 @@ impl Spool {
         while !lock(&self.room.taken).is_empty() {
             self.parts.clock.sleep(Duration::from_millis(20)).await;
         }
-    }
-
-    /// The same, but not for ever.
-    async fn flush(&self, limit: Duration) {
-        let clock = &self.parts.clock;
-        clock.timeout(limit, self.shipped()).await.ok();
     }
 
     fn guard(&self) -> Guard {
@@ -417,6 +430,7 @@ impl Spool {
         &self,
         sightings: mpsc::Receiver<Sighting>,
         bundler: Sender,
+        stop: CancellationToken,
     ) -> io::Result<JoinHandle<()>> {
         let SpoolParts { disk, clock, .. } = &self.parts;
         let intake = Intake {
@@ -433,7 +447,7 @@ impl Spool {
             look_again: Arc::clone(&self.look_again),
             recall: self.doubt.clone().map(|in_outbox| {
                 let (known, inventory) = (self.known(in_outbox), self.inventory.clone());
-                Recall::new(known, inventory, clock.clone(), Handle::current())
+                Recall::new(known, inventory, clock.clone(), stop)
             }),
             refused: Arc::clone(&self.refused),
             progress: Arc::clone(&self.progress),

@@ -257,17 +257,7 @@ impl Outbox {
     /// cannot be understood is set aside.
     pub(crate) fn recover(&self) -> io::Result<Found> {
         let mut found = Found::default();
-        let mut ids = Vec::new();
-        for entry in self.disk.read_dir(&self.dir)? {
-            if entry.kind == Kind::Dir
-                && let Ok(id) = entry.name.into_string()
-                && !id.starts_with('.')
-            {
-                ids.push(id);
-            }
-        }
-        ids.sort();
-        for id in ids {
+        for id in self.ids()? {
             match self.sealed(&id) {
                 Ok(Some(sealed)) => found.sealed.push(sealed),
                 Ok(None) => self.remove(&id)?,
@@ -282,6 +272,32 @@ impl Outbox {
             }
         }
         Ok(found)
+    }
+
+    /// The sealed bundles that are there, in the order in which they were opened; for who ends. Nothing is changed, since
+    /// somebody may still be at it.
+    pub(crate) fn left(&self) -> io::Result<Vec<String>> {
+        let mut left = Vec::new();
+        for id in self.ids()? {
+            if exists(&*self.disk, &self.folder(&id).join(BUNDLE))? {
+                left.push(id);
+            }
+        }
+        Ok(left)
+    }
+
+    fn ids(&self) -> io::Result<Vec<String>> {
+        let mut ids = Vec::new();
+        for entry in self.disk.read_dir(&self.dir)? {
+            if entry.kind == Kind::Dir
+                && let Ok(id) = entry.name.into_string()
+                && !id.starts_with('.')
+            {
+                ids.push(id);
+            }
+        }
+        ids.sort();
+        Ok(ids)
     }
 
     fn set_aside(&self, id: &str) -> io::Result<()> {

@@ -9,6 +9,7 @@ use cannery_formats::spool::{BundleName, BundleTime, SpoolDate};
 use cannery_runtime::Clock;
 use jiff::SignedDuration;
 use tokio::runtime::Handle;
+use tokio_util::sync::CancellationToken;
 
 use crate::inventory::Inventory;
 
@@ -35,18 +36,25 @@ pub(super) struct Recall {
     inventory: Inventory,
     clock: Clock,
     runtime: Handle,
+    stop: CancellationToken,
     dates: BTreeMap<(usize, SpoolDate), DateKnown>,
     /// Makes the names of removals unique.
     removals: i64,
 }
 
 impl Recall {
-    pub(super) fn new(known: Known, inventory: Inventory, clock: Clock, runtime: Handle) -> Self {
+    pub(super) fn new(
+        known: Known,
+        inventory: Inventory,
+        clock: Clock,
+        stop: CancellationToken,
+    ) -> Self {
         Self {
             known,
             inventory,
             clock,
-            runtime,
+            runtime: Handle::current(),
+            stop,
             dates: BTreeMap::new(),
             removals: 0,
         }
@@ -56,11 +64,19 @@ impl Recall {
     pub(super) fn remember(&mut self, taken: &Taken) -> Memory {
         let which = (taken.place.datatype, taken.place.date);
         if !self.dates.contains_key(&which) {
-            match self.runtime.block_on(self.recall(which)) {
-                Ok(known) => {
+            // A lake that does not answer must not keep a spool from ending.
+            let recalled = self.runtime.block_on(async {
+                tokio::select! {
+                    recalled = self.recall(which) => Some(recalled),
+                    () = self.stop.cancelled() => None,
+                }
+            });
+            match recalled {
+                None => return Memory::Unknown,
+                Some(Ok(known)) => {
                     self.dates.insert(which, known);
                 }
-                Err(error) => {
+                Some(Err(error)) => {
                     tracing::warn!(date = %which.1, %error, "files of this date have to wait");
                     return Memory::Unknown;
                 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use cannery_formats::Digest;
-use cannery_runtime::disk::{Disk, Open, create_dir_all, read_file};
+use cannery_runtime::disk::{Disk, Kind, Open, create_dir_all, read_file};
 use jiff::SignedDuration;
 
 use super::outbox::{FileRecord, Sealed};
@@ -98,14 +98,15 @@ impl Remover {
         Ok(())
     }
 
-    /// Whether a file is the one that was read, unchanged.
+    /// Whether a file is the one that was read, unchanged, or another with the same content: one that was only touched, or
+    /// restored from a copy, is in the lake too.
     fn is_the_same(&self, file: &FileRecord, path: &Path) -> io::Result<bool> {
         let found = self.disk.metadata(path)?;
-        if Mark::from(&found) != file.mark() {
+        if found.kind != Kind::File || found.len != file.size {
             return Ok(false);
         }
         let sure = file.read.duration_since(found.modified) > DOUBT;
-        if sure {
+        if sure && Mark::from(&found) == file.mark() {
             return Ok(true);
         }
         let open = self.disk.open(path, Open::Read)?;

@@ -73,6 +73,35 @@ async fn a_file_that_is_rewritten_is_shipped_again() {
     node.audit(&["--expect-drained"]).await;
 }
 
+/// While a bundle is open its files lie there, and anything may happen to them.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_renamed_over_a_file_that_was_read_is_shipped_and_what_is_only_touched_is_not() {
+    let mut node = Node::new();
+    let must_ship = |node: &mut Node| node.ledger.last_mut().unwrap()["must_ship"] = json!(true);
+    node.produce("foo1", "2026/11/15/over.json", "{\"n\":1}", true);
+    must_ship(&mut node);
+    node.produce("foo1", "2026/11/15/touched.json", "{\"n\":2}", true);
+    let stop = CancellationToken::new();
+    let spool = node.spool().await;
+    let progress = spool.progress();
+    let running = tokio::spawn(spool.run(stop.clone(), Duration::from_secs(60)));
+    while progress.passed().taken < 2 {
+        Clock::real().sleep(Duration::from_millis(10)).await;
+    }
+    node.produce("foo1", "2026/11/15/over.json", "{\"n\":3}", true);
+    must_ship(&mut node);
+    let touched = node.path("spool/ndt/foo1/2026/11/15/touched.json");
+    let touched = std::fs::File::options().write(true).open(touched).unwrap();
+    touched
+        .set_modified(std::time::SystemTime::UNIX_EPOCH)
+        .unwrap();
+    stop.cancel();
+    running.await.unwrap().unwrap();
+    collect(&node, Clock::real().sleep(Duration::from_millis(500))).await;
+    node.drained(0).await;
+    node.audit(&["--expect-drained"]).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_collected_is_kept_with_its_reason_and_blocks_nothing() {
     let mut node = Node::new();

@@ -27,7 +27,8 @@ fn stop_while_time_passes(node: &Node, mut child: Child, mut now: Timestamp) {
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     for _ in 0..300 {
         if let Some(ended) = child.try_wait().unwrap() {
-            assert_eq!(ended.code(), Some(0), "{}", node.log());
+            // One that was told before it listened is killed by it, and takes everything up at its next start.
+            assert!(matches!(ended.code(), None | Some(0)), "{}", node.log());
             return;
         }
         now += SignedDuration::from_millis(100);
@@ -44,7 +45,7 @@ fn produce(node: &Node, now: Timestamp, name: &str) {
     let datatype = "foo1";
     node.produce(datatype, &filename, &format!("{{\"text\":\"{now}\"}}"));
     let path = node.place.path("spool/ndt").join(datatype).join(&filename);
-    // The process may have been faster.
+    // The process may have been faster. If it was not, it meets a file that was touched, and must not ship it again.
     if let Ok(file) = std::fs::File::options().write(true).open(path) {
         file.set_modified(SystemTime::from(now)).unwrap();
     }
