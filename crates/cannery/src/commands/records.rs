@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use cannery_collect::records::{Day, Record, RecordError, Records};
-use cannery_formats::spool::{Datatype, Experiment, ObjectHome, SpoolDate};
+use cannery_formats::spool::{Datatype, Experiment, ObjectHome, Organization, SpoolDate};
 use indicatif::{HumanBytes, HumanCount};
 use serde_json::json;
 
@@ -148,16 +148,20 @@ fn object_home(
         let spool = spools.find(|spool| experiment.is_none_or(|name| *name == spool.experiment));
         return Ok(spool.map_or(ObjectHome::V1, |spool| spool.object_home.clone()));
     }
-    let default = if objects.organization.is_some() {
-        "autoload/v2"
-    } else {
-        "autoload/v1"
-    };
-    let home = objects.object_home.as_deref().unwrap_or(default);
-    ObjectHome::new(home, objects.organization.as_deref()).map_err(|error| {
+    let organization = objects.organization.as_deref();
+    let invalid = |reason: String| {
         let next = "correct `--object-home` or `--organization`";
-        Failure::new(ExitCode::Usage, "invalid", error.to_string(), next)
-    })
+        Failure::new(ExitCode::Usage, "invalid", reason, next)
+    };
+    match (objects.object_home.as_deref(), organization) {
+        (Some(home), _) => {
+            ObjectHome::new(home, organization).map_err(|error| invalid(error.to_string()))
+        }
+        (None, None) => Ok(ObjectHome::V1),
+        (None, Some(name)) => Organization::new(name)
+            .map(ObjectHome::V2)
+            .map_err(|error| invalid(error.to_string())),
+    }
 }
 
 fn show_datatypes(days: &[Day], context: &Context) {

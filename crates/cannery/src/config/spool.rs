@@ -16,7 +16,6 @@ pub(crate) use raw::{BadFilesWord, RawDatatype, RawSpool, SpoolFullWord};
 use super::ConfigError;
 use super::units::{Bytes, Span};
 
-const DEFAULT_OBJECT_HOME: &str = "autoload/v1";
 const DEFAULT_EXTENSION: &str = ".json";
 /// Rows are held in memory one by one, and a loader reads a bundle as one object.
 const BUNDLE_BYTES_LIMIT: u64 = 1 << 30;
@@ -111,7 +110,8 @@ impl SpoolConfig {
         let experiment =
             Experiment::new(&experiment).map_err(|error| format!("`experiment`: {error}"))?;
         let home = raw.home.unwrap_or_else(|| workspace.join("spool"));
-        let object_home = raw.object_home.as_deref().unwrap_or(DEFAULT_OBJECT_HOME);
+        let default = ObjectHome::V1.version();
+        let object_home = raw.object_home.as_deref().unwrap_or(default);
         let object_home = ObjectHome::new(object_home, raw.organization.as_deref())
             .map_err(|error| format!("`object_home`: {error}"))?;
         let bundle_bytes_max = raw.bundle_bytes_max.unwrap_or(Bytes(20 << 20));

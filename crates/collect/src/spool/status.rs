@@ -82,7 +82,7 @@ fn count(disk: &dyn Disk, folder: &Path, status: &mut DatatypeStatus) -> io::Res
         if year == SENT {
             for id in folders(disk, &folder.join(&year))? {
                 files(disk, &folder.join(&year).join(id), &mut |_, _| {
-                    status.leaving += 1
+                    status.leaving += 1;
                 })?;
             }
             continue;

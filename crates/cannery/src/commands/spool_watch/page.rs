@@ -208,7 +208,7 @@ impl SpoolWatch {
             .iter()
             .flat_map(|datatype| &datatype.ships)
             .collect();
-        ships.sort_by(|one, two| two.shipped.cmp(&one.shipped));
+        ships.sort_by_key(|ship| std::cmp::Reverse(ship.shipped));
         let table = Table::new(
             "Last ships",
             ["Bundle", "Date", "Files", "Bytes", "Raw bytes", "When"],
