@@ -80,6 +80,14 @@ impl Output {
         writeln!(io::stderr(), "{}", redact(&text)).ok();
     }
 
+    /// A line that tells how far something is whose end is not known, on a terminal only.
+    pub(crate) fn counter(self) -> indicatif::ProgressBar {
+        if self.json || !io::stderr().is_terminal() {
+            return indicatif::ProgressBar::hidden();
+        }
+        indicatif::ProgressBar::new_spinner()
+    }
+
     /// A progress bar over bytes, on a terminal only.
     pub(crate) fn progress(self, bytes: u64, what: &str) -> indicatif::ProgressBar {
         if self.json || !io::stderr().is_terminal() {
@@ -93,6 +101,12 @@ impl Output {
             .with_style(style)
             .with_message(printable(what))
     }
+}
+
+/// `1 file`, `1,234 files`.
+pub(crate) fn counted(count: u64, what: &str) -> String {
+    let end = if count == 1 { "" } else { "s" };
+    format!("{} {what}{end}", indicatif::HumanCount(count))
 }
 
 /// In one piece: several tasks print at the same time.

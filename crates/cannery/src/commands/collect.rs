@@ -9,7 +9,7 @@ use cannery_runtime::tasks::Stopped;
 use cannery_runtime::workspace::WorkspaceError;
 use cannery_runtime::{RealDisk, Tasks};
 use cannery_serve::{Audience, Section, Shell};
-use indicatif::{HumanBytes, HumanCount};
+use indicatif::{HumanBytes, HumanCount, ProgressBar};
 use prometheus_client::registry::Registry;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -22,6 +22,7 @@ use crate::config::Config;
 use crate::config::spool::{RawSpool, SpoolConfig};
 use crate::failure::{ExitCode, Failure};
 use crate::lakes;
+use crate::output::counted;
 use crate::spools::{self, SpoolTools};
 
 /// How long tasks may take beyond the flush of the spools.
@@ -160,19 +161,22 @@ impl<'a> Line<'a> {
             first = self.lakes.first() => first?,
             () = self.stop.cancelled() => return Ok(()),
         }
-        self.spools
-            .start(&self.lakes, &self.tasks, way.until)
-            .await?;
+        tokio::select! {
+            started = self.spools.start(&self.lakes, &self.tasks, way.until) => started?,
+            () = self.stop.cancelled() => return Ok(()),
+        }
         self.serve(way).await?;
         let (lakes, spools) = (Arc::clone(&self.lakes), Arc::clone(&self.spools));
         self.tasks.spawn("lake watch", lakes.run(self.stop.clone()));
         self.tasks
             .spawn("spool watch", spools.run(self.stop.clone()));
         self.greet();
+        let shown = self.context.output.counter();
         tokio::select! {
             () = self.stop.cancelled() => {}
-            () = self.all_ended() => {}
+            () = self.all_ended(&shown) => {}
         }
+        shown.finish_and_clear();
         Ok(())
     }
 
@@ -216,8 +220,18 @@ impl<'a> Line<'a> {
         Ok(())
     }
 
-    async fn all_ended(&self) {
+    async fn all_ended(&self, shown: &ProgressBar) {
         while !self.spools.all_ended() {
+            let passed = self.spools.progress().filter_map(|(_, progress)| progress);
+            let passed: Vec<Passed> = passed.map(|progress| progress.passed()).collect();
+            let total = |of: fn(&Passed) -> u64| HumanCount(passed.iter().map(of).sum());
+            shown.set_message(format!(
+                "{} files taken, {} in the lake and removed, {} bad",
+                total(|passed| passed.taken),
+                total(|passed| passed.removed),
+                total(|passed| passed.bad),
+            ));
+            shown.tick();
             self.context.clock.sleep(LOOK_EVERY).await;
         }
     }
@@ -247,23 +261,32 @@ impl<'a> Line<'a> {
 
     fn end(&self, stopped: &Stopped) -> Result<ExitCode, Failure> {
         for (spool, progress) in self.spools.progress() {
-            let passed = progress
-                .map(|progress| progress.passed())
-                .unwrap_or_default();
-            self.report(spool, passed);
+            if let Some(progress) = progress {
+                self.report(spool, progress.passed());
+            }
         }
         self.spools.outcome()?;
+        for (spool, files) in self.spools.waiting() {
+            let text = format!(
+                "{}: {} left where they are, because somebody writes to them, or they are wrong and younger than `min_file_age`",
+                spool.experiment,
+                counted(files, "file")
+            );
+            let value =
+                json!({ "event": "left", "experiment": spool.experiment.as_str(), "files": files });
+            self.context.output.aside(text, &value);
+        }
         up::end(stopped, self.context)
     }
 
     fn report(&self, spool: &SpoolConfig, passed: Passed) {
         let text = format!(
-            "{}: {} files collected in {} bundles, {} shipped; {} bad files",
+            "{}: {} collected in {}, {} shipped; {}",
             spool.experiment,
-            HumanCount(passed.removed),
-            HumanCount(passed.shipped),
+            counted(passed.removed, "file"),
+            counted(passed.shipped, "bundle"),
             HumanBytes(passed.shipped_bytes),
-            HumanCount(passed.bad),
+            counted(passed.bad, "bad file"),
         );
         let value = json!({
             "event": "collected",

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use cannery_collect::records::{Day, Record, RecordError, Records};
 use cannery_formats::spool::{Datatype, Experiment, ObjectHome, Organization, SpoolDate};
-use indicatif::{HumanBytes, HumanCount};
+use indicatif::HumanBytes;
 use serde_json::json;
 
 use super::{Context, Patience};
@@ -13,6 +13,7 @@ use crate::cli::spool::ObjectHomeArgs;
 use crate::config::Config;
 use crate::failure::{ExitCode, Failure};
 use crate::lakes;
+use crate::output::counted;
 
 /// What a person means by `ndt/foo1/2026/11/15/a.json`, or the beginning of it.
 #[derive(Debug, Default)]
@@ -177,10 +178,10 @@ fn show_datatypes(days: &[Day], context: &Context) {
         let bytes: u64 = days.iter().map(|day| day.bytes).sum();
         let (first, last) = (days[0].date.dashed(), days[days.len() - 1].date.dashed());
         let text = format!(
-            "{:<32} {first} to {last}  {} days, {} bundles, {}",
+            "{:<32} {first} to {last}  {}, {}, {}",
             format!("{experiment}/{datatype}"),
-            HumanCount(days.len() as u64),
-            HumanCount(bundles),
+            counted(days.len() as u64, "day"),
+            counted(bundles, "bundle"),
             HumanBytes(bytes)
         );
         let value = json!({
@@ -193,11 +194,11 @@ fn show_datatypes(days: &[Day], context: &Context) {
 
 fn show_day(day: &Day, context: &Context) {
     let text = format!(
-        "{}/{}/{}  {} bundles, {}",
+        "{}/{}/{}  {}, {}",
         day.experiment,
         day.datatype,
         day.date,
-        HumanCount(day.bundles),
+        counted(day.bundles, "bundle"),
         HumanBytes(day.bytes)
     );
     let value = json!({

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use cannery_collect::quarantine::{Quarantine, Quarantined};
 use cannery_collect::spool::{SpoolStatus, status};
-use indicatif::{HumanBytes, HumanCount};
+use indicatif::HumanBytes;
 use jiff::Timestamp;
 use serde_json::json;
 
@@ -14,6 +14,7 @@ use crate::cli::spool::{HomeArg, QuarantineCommand, SpoolCommand};
 use crate::config::Config;
 use crate::config::spool::SpoolConfig;
 use crate::failure::{ExitCode, Failure};
+use crate::output::counted;
 
 mod check;
 
@@ -102,9 +103,9 @@ fn status_text(
             )
         });
         lines.push(format!(
-            "  {:<20} {} files wait ({}){oldest}",
+            "  {:<20} {} waiting ({}){oldest}",
             datatype.datatype,
-            HumanCount(datatype.files),
+            counted(datatype.files, "file"),
             HumanBytes(datatype.bytes),
         ));
     }
@@ -115,9 +116,9 @@ fn status_text(
             "sealed, not shipped"
         };
         lines.push(format!(
-            "  bundle {} {} files ({}) {state}",
+            "  bundle {}: {} ({}), {state}",
             bundle.id,
-            HumanCount(bundle.files),
+            counted(bundle.files, "file"),
             HumanBytes(bundle.bytes),
         ));
     }
@@ -125,8 +126,8 @@ fn status_text(
         lines.push("  no sealed bundle waits to be shipped".to_owned());
     }
     lines.push(format!(
-        "  quarantine: {} files ({})",
-        HumanCount(bad),
+        "  quarantine: {} ({})",
+        counted(bad, "file"),
         HumanBytes(bad_bytes)
     ));
     lines.join("\n")

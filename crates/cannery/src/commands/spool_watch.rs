@@ -16,6 +16,7 @@ use super::Context;
 use super::lake_watch::LakeWatch;
 use crate::config::spool::SpoolConfig;
 use crate::failure::{ExitCode, Failure};
+use crate::output::counted;
 use crate::spools::{Opened, SpoolTools};
 use samples::Samples;
 
@@ -175,11 +176,14 @@ impl SpoolWatch {
                 Phase::Ended(flushed) if !flushed.left.is_empty() => {
                     left.push(format!(
                         "{} of spool `{experiment}` ({})",
-                        bundles(flushed.left.len()),
+                        counted(flushed.left.len() as u64, "bundle"),
                         flushed.left.join(", ")
                     ));
                 }
-                Phase::Waiting(_) | Phase::Running(_) | Phase::Ended(_) => {}
+                Phase::Waiting(Some(reason)) => {
+                    left.push(format!("anything of spool `{experiment}`: {reason}"));
+                }
+                Phase::Waiting(None) | Phase::Running(_) | Phase::Ended(_) => {}
             }
         }
         if left.is_empty() {
@@ -190,17 +194,23 @@ impl SpoolWatch {
         Err(Failure::new(ExitCode::Partial, "unshipped", message, next))
     }
 
+    /// How many files each spool left that was to be drained, if any.
+    pub(super) fn waiting(&self) -> Vec<(&SpoolConfig, u64)> {
+        let mut waiting = Vec::new();
+        for desk in &self.desks {
+            if let Phase::Ended(flushed) = desk.phase()
+                && flushed.waiting > 0
+            {
+                waiting.push((&desk.config, flushed.waiting));
+            }
+        }
+        waiting
+    }
+
     /// What passed through each spool, in the order of the configuration.
     pub(super) fn progress(&self) -> impl Iterator<Item = (&SpoolConfig, Option<Arc<Progress>>)> {
         let desks = self.desks.iter();
         desks.map(|desk| (&desk.config, lock(&desk.samples).progress()))
-    }
-}
-
-fn bundles(count: usize) -> String {
-    match count {
-        1 => "1 bundle".to_owned(),
-        count => format!("{count} bundles"),
     }
 }
 

@@ -309,6 +309,7 @@ impl Plant<'_> {
             "created": identity.is_some_and(|identity| identity.created),
             "object_storage": lakes,
             "journals": journals,
+            "spools": self.spools.configs().map(|spool| spool.experiment.as_str()).collect::<Vec<_>>(),
         });
         let text = self.greeting(dashboard, monitoring).join("\n");
         self.context.output.line(text, &value);
@@ -345,6 +346,18 @@ impl Plant<'_> {
         }
         for (name, engine, open) in self.journals.places() {
             lines.push(format!("  journal    {name}, {engine}{}", waiting(open)));
+        }
+        for spool in self.spools.configs() {
+            let names: Vec<&str> = spool
+                .datatypes
+                .iter()
+                .map(|datatype| datatype.name.as_str())
+                .collect();
+            let (experiment, home) = (&spool.experiment, spool.home.display());
+            lines.push(format!(
+                "  spool      {experiment}: {} from {home}",
+                names.join(", ")
+            ));
         }
         lines.push(String::new());
         lines.push("Next, in another terminal:".to_owned());

@@ -10,7 +10,7 @@ use crate::journal_page::{add, give_up, journal};
 use crate::program::Place;
 
 /// Pictures stay beside the build, so that a person can look at them.
-fn picture(name: &str) -> PathBuf {
+pub(crate) fn picture(name: &str) -> PathBuf {
     let target = PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
         .parent()
         .unwrap()

@@ -6,6 +6,8 @@ mod flush;
 mod kill;
 mod node;
 #[cfg(feature = "real-servers")]
+mod page;
+#[cfg(feature = "real-servers")]
 mod servers;
 #[cfg(feature = "sim")]
 mod weeks;
