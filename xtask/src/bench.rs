@@ -16,6 +16,7 @@ Names: journal, lake (default: all). `journal` needs what `cargo xtask setup --l
 Options:
   --quick   small counts: shows that the benchmark works, not how fast anything is
 
+CANNERY_BENCH_FILES=1000000 drains so many files by `spool` alone, for its memory.
 CANNERY_BENCH_ONLY=<part>,... measures parts of `journal` only: embedded, postgres, sqlite, beanstalkd, pgbench (the sides of
 its comparisons), wake, space, held.
 

@@ -91,6 +91,21 @@ pub trait Disk: fmt::Debug + Send + Sync + 'static {
         visit: &mut dyn FnMut(DirEntry) -> ControlFlow<()>,
     ) -> io::Result<()>;
 
+    /// The same with what is known of each name, which is cheaper than to ask for each by its path.
+    ///
+    /// # Errors
+    /// As [`Disk::visit_dir`]; `visit` gets the errors of single names.
+    fn visit_dir_asking(
+        &self,
+        path: &Path,
+        visit: &mut dyn FnMut(DirEntry, io::Result<Metadata>) -> ControlFlow<()>,
+    ) -> io::Result<()> {
+        self.visit_dir(path, &mut |entry| {
+            let found = self.metadata(&path.join(&entry.name));
+            visit(entry, found)
+        })
+    }
+
     /// Opens a file for reading that lies below a folder of somebody else: no component of `below` is followed if it is
     /// a link, and it cannot lead out of `root`. What is no regular file is opened without waiting for it.
     ///

@@ -19,7 +19,7 @@ use super::take::Taken;
 /// What the thread is told.
 #[derive(Debug)]
 pub(super) enum Message {
-    Taken(Taken),
+    Taken(Vec<Taken>),
     /// To look at the clock.
     Tick,
 }
@@ -88,9 +88,11 @@ impl<L: Listener> Bundler<L> {
     pub(super) fn run(mut self, messages: &std::sync::mpsc::Receiver<Message>) {
         while let Ok(message) = messages.recv() {
             match message {
-                Message::Taken(taken) => {
-                    let bytes = taken.raw.len();
-                    self.add(&taken);
+                Message::Taken(all) => {
+                    let bytes = all.iter().map(|taken| taken.raw.len()).sum();
+                    for taken in &all {
+                        self.add(taken);
+                    }
                     self.budget.give_back(bytes);
                 }
                 Message::Tick => self.seal_old(),

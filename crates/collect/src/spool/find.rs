@@ -17,13 +17,13 @@ use std::time::Duration;
 
 use cannery_runtime::Clock;
 use cannery_runtime::disk::Disk;
-use tokio::sync::mpsc;
 
 mod census;
 mod events;
 mod folder;
 mod inbox;
 mod shared;
+mod sightings;
 mod spent;
 #[cfg(test)]
 mod tests;
@@ -32,6 +32,7 @@ mod watch_table;
 
 pub(crate) use census::{Census, Counters, Standing};
 pub(crate) use folder::DateFolder;
+pub(crate) use sightings::Sightings;
 
 use folder::Layout;
 use shared::Shared;
@@ -119,23 +120,20 @@ pub(crate) struct Finder {
 }
 
 impl Finder {
-    /// Starts to watch and scans at once. At most `capacity` sightings wait in the channel; it ends after the finder does,
+    /// Starts to watch and scans at once. About `capacity` sightings wait in the channel; it ends after the finder does,
     /// and a dropped receiver ends the work of the finder.
     ///
     /// # Errors
     /// `InvalidInput` for parts that make no sense; or as the operating system says when it gives no events or no threads.
-    pub(crate) fn start(
-        parts: FinderParts,
-        capacity: usize,
-    ) -> io::Result<(Self, mpsc::Receiver<Sighting>)> {
+    pub(crate) fn start(parts: FinderParts, capacity: usize) -> io::Result<(Self, Sightings)> {
         check(&parts)?;
         let (events, watches) = events::open(parts.census.watches())?;
-        let (sightings, receiver) = mpsc::channel(capacity.max(1));
+        let (sender, sightings, batch) = sightings::channel(capacity);
         let layout = Layout {
             root: std::path::absolute(&parts.root)?,
             datatypes: parts.datatypes.clone(),
         };
-        let shared = Arc::new(Shared::new(parts, layout, watches, sightings));
+        let shared = Arc::new(Shared::new(parts, layout, watches, (sender, batch)));
         shared.sweeps.add(Manner::Everything);
         let mut finder = Self {
             shared,
@@ -147,7 +145,7 @@ impl Finder {
         finder.thread("spool-events", move |shared| {
             events::run(shared, events, first_scan);
         })?;
-        Ok((finder, receiver))
+        Ok((finder, sightings))
     }
 
     fn thread(

@@ -5,18 +5,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cannery_formats::spool::SpoolDate;
-use tokio::sync::mpsc;
 
 use super::bad::Bad;
 use super::budget::Budget;
 use super::bundler::Message;
 use super::drain::Refused;
-use super::find::{Evidence, Found, Oddity, Sighting};
+use super::find::{Evidence, Found, Oddity, Sighting, Sightings};
 use super::held::Held;
 use super::place::FilePlace;
 use super::progress::Progress;
 use super::recall::{Memory, Recall};
 use super::take::{Heard, Take, Taken, Taker};
+
+/// Files that go to the bundler together.
+const TOGETHER: usize = 32;
+const TOGETHER_BYTES: usize = 256 * 1024;
 
 pub(super) struct Intake {
     pub(super) taker: Taker,
@@ -35,14 +38,18 @@ pub(super) struct Intake {
 
 impl Intake {
     /// Takes what is found until nothing is looked for any more.
-    pub(super) fn run(mut self, mut sightings: mpsc::Receiver<Sighting>) {
+    pub(super) fn run(mut self, mut sightings: Sightings) {
         while let Some(sighting) = sightings.blocking_recv() {
             match sighting {
                 Sighting::File(found) => self.take(found),
                 Sighting::Odd { below, fault } => self.set_aside(&below, fault),
             }
+            if sightings.is_empty() {
+                self.bundler.flush();
+            }
             self.progress.census().handled();
         }
+        self.bundler.flush();
     }
 
     fn set_aside(&mut self, below: &Path, fault: Oddity) {
@@ -151,16 +158,29 @@ fn words(fault: Oddity) -> (&'static str, &'static str) {
     }
 }
 
-/// Sends to the bundler, within its budget.
-#[derive(Clone)]
+/// Sends to the bundler, within its budget, and many files at a time: who is woken for every file does little else.
 pub(super) struct Sender {
     pub(super) messages: std::sync::mpsc::SyncSender<Message>,
     pub(super) budget: Arc<Budget>,
+    pub(super) unsent: Vec<Taken>,
+    pub(super) unsent_bytes: usize,
 }
 
 impl Sender {
-    fn send(&self, taken: Taken) {
-        self.budget.take(taken.raw.len());
+    fn send(&mut self, taken: Taken) {
+        self.unsent_bytes += taken.raw.len();
+        self.unsent.push(taken);
+        if self.unsent.len() >= TOGETHER || self.unsent_bytes >= TOGETHER_BYTES {
+            self.flush();
+        }
+    }
+
+    fn flush(&mut self) {
+        if self.unsent.is_empty() {
+            return;
+        }
+        self.budget.take(std::mem::take(&mut self.unsent_bytes));
+        let taken = std::mem::take(&mut self.unsent);
         // The bundler ends only after everybody who sends.
         self.messages.send(Message::Taken(taken)).ok();
     }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -25,7 +26,7 @@ use super::budget::Budget;
 use super::bundle::{OpenBundle, RowStyle};
 use super::bundler::{Bundler, Listener, Message};
 use super::drain::{Drain, Refused};
-use super::find::{Census, Finder, FinderParts, Sighting};
+use super::find::{Census, Finder, FinderParts, Sightings};
 use super::guard::Guard;
 use super::held::Held;
 use super::intake::{Intake, Sender};
@@ -41,8 +42,8 @@ use crate::quarantine::Quarantine;
 
 /// Files that were found and not taken yet.
 const SIGHTINGS: usize = 1_024;
-/// Files that were taken and are not bundled yet.
-const TAKEN: usize = 256;
+/// Batches of files that were taken and are not bundled yet.
+const TAKEN: usize = 16;
 const TAKEN_BYTES: usize = 32 << 20;
 /// Bundles that are open or sealed: with a lake that is down, files stay where they are.
 const BUNDLES_MAX: usize = 16;
@@ -271,8 +272,10 @@ impl Spool {
         let (finder, sightings) = Finder::start(self.finder_parts(), SIGHTINGS)?;
         let finder = Arc::new(Mutex::new(Some(finder)));
         let (sealed, sealed_ids) = mpsc::unbounded_channel();
-        let (messages, bundler) = self.start_bundler(sealed, Arc::clone(&finder), stop.clone())?;
-        let intake = self.start_intake(sightings, messages.clone(), ending.clone())?;
+        let (sender, bundler) = self.start_bundler(sealed, Arc::clone(&finder), stop.clone())?;
+        let ticks = sender.messages.clone();
+        let intake = self.start_intake(sightings, sender, ending.clone())?;
+
         let (events, done) = mpsc::unbounded_channel();
         let ended = CancellationToken::new();
         let mut worker = self.start_worker(events, ended.clone());
@@ -288,7 +291,7 @@ impl Spool {
             settle: self.settings.settle,
             stop: ending.clone(),
         };
-        let upkeep = tokio::spawn(upkeep.run(sealed_ids, done, messages));
+        let upkeep = tokio::spawn(upkeep.run(sealed_ids, done, ticks));
         let guard = self.guard();
         let guard = tokio::spawn(guard.run(self.parts.clock.clone(), ended.clone()));
         let drain = self.drain(&finder);
@@ -423,12 +426,20 @@ impl Spool {
         let thread = std::thread::Builder::new()
             .name("spool-bundle".to_owned())
             .spawn(move || bundler.run(&inbox))?;
-        Ok((Sender { messages, budget }, thread))
+        Ok((
+            Sender {
+                messages,
+                budget,
+                unsent: Vec::new(),
+                unsent_bytes: 0,
+            },
+            thread,
+        ))
     }
 
     fn start_intake(
         &self,
-        sightings: mpsc::Receiver<Sighting>,
+        sightings: Sightings,
         bundler: Sender,
         stop: CancellationToken,
     ) -> io::Result<JoinHandle<()>> {
@@ -566,7 +577,7 @@ impl Upkeep {
         mut self,
         mut sealed: mpsc::UnboundedReceiver<String>,
         mut done: mpsc::UnboundedReceiver<Event>,
-        bundler: Sender,
+        bundler: SyncSender<Message>,
     ) {
         let mut bundler = Some(bundler);
         let mut looked = self.clock.elapsed();
@@ -582,7 +593,7 @@ impl Upkeep {
                 Some(event) = done.recv() => self.note(event),
                 () = self.clock.sleep(TICK_EVERY) => {
                     if let Some(bundler) = &bundler {
-                        bundler.messages.try_send(Message::Tick).ok();
+                        bundler.try_send(Message::Tick).ok();
                     }
                     self.end_doubt();
                     if self.clock.since(looked) >= self.settle

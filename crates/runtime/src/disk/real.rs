@@ -97,6 +97,22 @@ impl Disk for RealDisk {
         Ok(())
     }
 
+    fn visit_dir_asking(
+        &self,
+        path: &Path,
+        visit: &mut dyn FnMut(DirEntry, io::Result<Metadata>) -> ControlFlow<()>,
+    ) -> io::Result<()> {
+        for entry in fs::read_dir(path)? {
+            let entry = entry?;
+            let Some(name) = named(&entry)? else { continue };
+            let found = entry.metadata().and_then(|found| metadata_of(&found));
+            if visit(name, found).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     fn open_beneath(&self, root: &Path, below: &Path) -> io::Result<Box<dyn DiskFile>> {
         Ok(Box::new(RealFile(beneath::open(root, below)?)))
     }

@@ -217,9 +217,9 @@ impl Census {
             .fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Something is about to be told.
-    pub(super) fn telling(&self) {
-        self.told.fetch_add(1, Ordering::AcqRel);
+    /// So much is about to be told.
+    pub(super) fn telling(&self, sightings: usize) {
+        self.told.fetch_add(sightings as u64, Ordering::AcqRel);
     }
 
     /// The consumer has done with something that was told.
@@ -327,7 +327,7 @@ mod tests {
         let late = census.begin_scan();
         census.end_scan(late, Manner::Everything, at(3));
         assert!(census.has_told_all_since(since));
-        census.telling();
+        census.telling(1);
         assert!(!census.has_handled(census.told()));
         census.handled();
         assert!(census.has_handled(census.told()));

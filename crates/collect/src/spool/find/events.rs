@@ -124,7 +124,7 @@ async fn read_once(
     for event in events {
         let id = event.wd.get_watch_descriptor_id();
         if let Some(sighting) = interpret(shared, id, event.mask, event.name)
-            && shared.tell(sighting).await.is_break()
+            && shared.tell(vec![sighting]).await.is_break()
         {
             return Ok(ControlFlow::Break(()));
         }

@@ -43,7 +43,9 @@ pub(super) struct Shared {
     pub(super) sweeps: Inbox<Manner>,
     scan_interval: Duration,
     min_file_age: SignedDuration,
-    sightings: mpsc::Sender<Sighting>,
+    sightings: mpsc::Sender<Vec<Sighting>>,
+    /// How many sightings go together.
+    pub(super) batch: usize,
     watches: Mutex<WatchTable>,
     pub(super) census: Arc<Census>,
     /// An empty folder could not be removed; said once.
@@ -55,7 +57,7 @@ impl Shared {
         parts: FinderParts,
         layout: Layout,
         watches: WatchTable,
-        sightings: mpsc::Sender<Sighting>,
+        (sightings, batch): (mpsc::Sender<Vec<Sighting>>, usize),
     ) -> Self {
         Self {
             layout,
@@ -68,6 +70,7 @@ impl Shared {
             min_file_age: SignedDuration::try_from(parts.min_file_age)
                 .unwrap_or(SignedDuration::MAX),
             sightings,
+            batch,
             watches: Mutex::new(watches),
             census: parts.census,
             cannot_remove: AtomicBool::new(false),
@@ -75,24 +78,26 @@ impl Shared {
     }
 
     /// Tells the consumer, waiting for it. Ends when there is none any more.
-    pub(super) async fn tell(&self, sighting: Sighting) -> ControlFlow<()> {
-        if let Sighting::File(found) = &sighting {
-            self.census.seen(found.datatype);
+    pub(super) async fn tell(&self, sightings: Vec<Sighting>) -> ControlFlow<()> {
+        for sighting in &sightings {
+            if let Sighting::File(found) = sighting {
+                self.census.seen(found.datatype);
+            }
         }
-        self.census.telling();
-        match self.sightings.send(sighting).await {
+        self.census.telling(sightings.len());
+        match self.sightings.send(sightings).await {
             Ok(()) => ControlFlow::Continue(()),
             Err(_) => ControlFlow::Break(()),
         }
     }
 
     /// The same from a thread; ends also when the finder is stopped.
-    pub(super) fn tell_blocking(&self, sighting: Sighting) -> ControlFlow<()> {
+    pub(super) fn tell_blocking(&self, sightings: Vec<Sighting>) -> ControlFlow<()> {
         futures::executor::block_on(async {
             tokio::select! {
                 biased;
                 () = self.stop.cancelled() => ControlFlow::Break(()),
-                told = self.tell(sighting) => told,
+                told = self.tell(sightings) => told,
             }
         })
     }

@@ -25,7 +25,7 @@ struct Bench {
     folder: TempDir,
     time: SimulatedClock,
     finder: Finder,
-    sightings: mpsc::Receiver<Sighting>,
+    sightings: Sightings,
 }
 
 impl Bench {

@@ -45,6 +45,7 @@ pub(super) fn run_sweeps(shared: &Shared) {
         let mut walk = Walk::new(shared, manner);
         walk.whole = true;
         let flow = walk.root();
+        let flow = walk.tell_rest(flow);
         let whole = walk.report();
         if flow.is_break() {
             return;
@@ -66,6 +67,7 @@ pub(super) fn run_errands(shared: &Shared) {
             Errand::Root => walk.root(),
             Errand::Folder(folder) => walk.enter(folder, true),
         };
+        let flow = walk.tell_rest(flow);
         walk.report();
         if flow.is_break() {
             return;
@@ -80,6 +82,7 @@ struct Walk<'a> {
     whole: bool,
     failures: u64,
     first_failure: Option<String>,
+    untold: Vec<Sighting>,
 }
 
 /// A folder while it is listed.
@@ -101,6 +104,7 @@ impl<'a> Walk<'a> {
             whole: false,
             failures: 0,
             first_failure: None,
+            untold: Vec::new(),
         }
     }
 
@@ -166,11 +170,13 @@ impl<'a> Walk<'a> {
         let shared = self.shared;
         let mut flow = ControlFlow::Continue(());
         let mut is_empty = true;
-        let visited = shared.disk.visit_dir(listed.path, &mut |entry| {
-            is_empty = false;
-            flow = self.entry(listed, entry);
-            flow
-        });
+        let visited = shared
+            .disk
+            .visit_dir_asking(listed.path, &mut |entry, found| {
+                is_empty = false;
+                flow = self.entry(listed, entry, found);
+                flow
+            });
         if let Err(error) = visited {
             // Some file systems fail so when a single name vanishes: then the rest of the list is missing.
             let gone = is_absent(&error)
@@ -204,7 +210,12 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn entry(&mut self, listed: Listed<'_>, entry: DirEntry) -> ControlFlow<()> {
+    fn entry(
+        &mut self,
+        listed: Listed<'_>,
+        entry: DirEntry,
+        found: io::Result<Metadata>,
+    ) -> ControlFlow<()> {
         if self.shared.stop.is_cancelled() {
             return ControlFlow::Break(());
         }
@@ -215,19 +226,19 @@ impl<'a> Walk<'a> {
         }
         match (listed.folder, kind) {
             (Folder::Day(datatype, date), Kind::File) if is_good_name(&name) => {
-                self.file(listed, datatype, date, name)
+                self.file(listed, datatype, date, name, found)
             }
-            (Folder::Day(..), Kind::File) => self.odd(listed, &name, Oddity::BadName),
+            (Folder::Day(..), Kind::File) => self.odd(listed, &name, found, Oddity::BadName),
             (_, Kind::File) | (Folder::Day(..), Kind::Dir) => {
-                self.odd(listed, &name, Oddity::WrongDepth)
+                self.odd(listed, &name, found, Oddity::WrongDepth)
             }
             (_, Kind::Dir) => match listed.folder.child(&name) {
                 Some(folder) => self.enter(folder, listed.watched),
-                None => self.odd(listed, &name, Oddity::NotADate),
+                None => self.odd(listed, &name, found, Oddity::NotADate),
             },
             (_, Kind::Other) => {
                 let fault = link_or_special(&listed.path.join(&name));
-                self.odd(listed, &name, fault)
+                self.odd(listed, &name, found, fault)
             }
         }
     }
@@ -238,12 +249,12 @@ impl<'a> Walk<'a> {
         datatype: usize,
         date: DateFolder,
         name: OsString,
+        found: io::Result<Metadata>,
     ) -> ControlFlow<()> {
-        let path = listed.path.join(&name);
-        let found = match self.shared.disk.metadata(&path) {
+        let found = match found {
             Ok(found) => found,
             Err(error) if self.manner == Manner::Overdue => {
-                return self.unless_gone("ask", &path, &error);
+                return self.unless_gone("ask", &listed.path.join(&name), &error);
             }
             // The consumer finds out.
             Err(_) => return self.tell_file(datatype, date, name, Evidence::Scanned),
@@ -272,13 +283,13 @@ impl<'a> Walk<'a> {
     }
 
     fn tell_file(
-        &self,
+        &mut self,
         datatype: usize,
         date: DateFolder,
         name: OsString,
         evidence: Evidence,
     ) -> ControlFlow<()> {
-        self.shared.tell_blocking(Sighting::File(Found {
+        self.tell(Sighting::File(Found {
             datatype,
             date,
             name,
@@ -286,10 +297,38 @@ impl<'a> Walk<'a> {
         }))
     }
 
+    /// Tells it soon: with what follows, or at the end of the folder.
+    fn tell(&mut self, sighting: Sighting) -> ControlFlow<()> {
+        self.untold.push(sighting);
+        if self.untold.len() < self.shared.batch {
+            return ControlFlow::Continue(());
+        }
+        self.tell_now()
+    }
+
+    /// At the end.
+    fn tell_rest(&mut self, flow: ControlFlow<()>) -> ControlFlow<()> {
+        flow?;
+        self.tell_now()
+    }
+
+    fn tell_now(&mut self) -> ControlFlow<()> {
+        if self.untold.is_empty() {
+            return ControlFlow::Continue(());
+        }
+        self.shared.tell_blocking(std::mem::take(&mut self.untold))
+    }
+
     /// Something that does not belong in a folder.
-    fn odd(&mut self, listed: Listed<'_>, name: &OsString, fault: Oddity) -> ControlFlow<()> {
+    fn odd(
+        &mut self,
+        listed: Listed<'_>,
+        name: &OsString,
+        found: io::Result<Metadata>,
+        fault: Oddity,
+    ) -> ControlFlow<()> {
         let path = listed.path.join(name);
-        match self.shared.disk.metadata(&path) {
+        match found {
             Ok(found) => {
                 if self.whole && found.kind == Kind::File {
                     let census = &self.shared.census;
@@ -313,7 +352,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn tell_odd(&self, path: &Path, found: &Metadata, fault: Oddity) -> ControlFlow<()> {
+    fn tell_odd(&mut self, path: &Path, found: &Metadata, fault: Oddity) -> ControlFlow<()> {
         if self.shared.age(found.modified) != Age::Old {
             return ControlFlow::Continue(());
         }
@@ -321,7 +360,7 @@ impl<'a> Walk<'a> {
             .strip_prefix(&self.shared.layout.root)
             .expect("every path that is looked at lies below the root")
             .into();
-        self.shared.tell_blocking(Sighting::Odd { below, fault })
+        self.tell(Sighting::Odd { below, fault })
     }
 
     fn unless_gone(&mut self, doing: &str, path: &Path, error: &io::Error) -> ControlFlow<()> {
