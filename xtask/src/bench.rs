@@ -11,7 +11,7 @@ its numbers go to `bench/<name>.jsonl` in cargo's output folder, one JSON object
 
 Usage: cargo xtask bench [OPTIONS] [NAME]...
 
-Names: journal, lake (default: all). `journal` needs what `cargo xtask setup --long` brings.
+Names: journal, lake, spool (default: all). `journal` needs what `cargo xtask setup --long` brings.
 
 Options:
   --quick   small counts: shows that the benchmark works, not how fast anything is

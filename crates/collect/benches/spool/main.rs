@@ -27,14 +27,10 @@ const FILE_BYTES: usize = 1_024;
 
 fn main() {
     let quick = std::env::var_os("CANNERY_BENCH_QUICK").is_some_and(|value| value == "1");
-    let (files, rounds) = if quick {
-        (2_000, 1)
-    } else {
-        (
-            std::env::var("X_FILES").map_or(200_000, |v| v.parse().unwrap()),
-            1,
-        )
-    };
+    let (files, rounds) = if quick { (2_000, 1) } else { (200_000, 2) };
+    if let Ok(files) = std::env::var("CANNERY_BENCH_FILES") {
+        return drain_alone(files.parse().unwrap());
+    }
     println!("{files} files of {FILE_BYTES} bytes, drained from a cold start");
     println!(
         "{:<10} {:>9} {:>9} {:>9} {:>10} {:>10} {:>8}",
