@@ -1,6 +1,7 @@
 //! `cannery doctor`: everything that should be in order before this machine runs unattended for years.
 
 mod journals;
+mod spools;
 
 use std::path::Path;
 
@@ -80,6 +81,7 @@ pub(crate) async fn run(args: &DoctorArgs, context: &Context) -> Result<ExitCode
             findings.push(workspace(&config.workspace, args.min_free));
             lake_findings(&config, args, context, &mut findings).await;
             findings.extend(journals::findings(&config, context).await);
+            findings.extend(spools::findings(&config, context));
         }
         Err(failure) => findings.push(Finding::new(
             "config",

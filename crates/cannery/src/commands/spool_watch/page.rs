@@ -298,7 +298,10 @@ fn reasons(snapshot: &SpoolSnapshot) -> Bars {
     let bars = Bars::new("Bad files by reason", "No bad file since the start.");
     counts
         .into_iter()
-        .fold(bars, |bars, (reason, count)| bars.bar(reason, "", count, 0))
+        .filter(|(_, count)| *count > 0)
+        .fold(bars, |bars, (reason, count)| {
+            bars.bar(reason, HumanCount(count).to_string(), count, 0)
+        })
 }
 
 fn facts(snapshot: &SpoolSnapshot, now: Timestamp) -> Facts {
