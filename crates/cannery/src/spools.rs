@@ -9,15 +9,15 @@ use cannery_collect::schema::{
     SchemaError, SchemaFile, SchemaFileError, Settled, settle, settle_index,
 };
 use cannery_collect::spool::{
-    DatatypeSettings, Flushed, Progress, Spool, SpoolParts, SpoolSettings,
+    DatatypeSettings, Flushed, Progress, Spool, SpoolParts, SpoolSettings, status,
 };
 use cannery_formats::spool::table_key;
 use cannery_formats::table_schema::TableSchema;
-use cannery_formats::{Key, NodeName};
+use cannery_formats::{Digest, Key, NodeName};
 use cannery_journal::embedded::{Embedded, Place};
 use cannery_journal::{Declaration, ErrorKind as JournalErrorKind, Journal, Period};
 use cannery_lake::Mirrors;
-use cannery_runtime::disk::Disk;
+use cannery_runtime::disk::{Disk, read, write_durably};
 use cannery_runtime::folder_lock::{FolderLock, FolderLockError};
 use cannery_runtime::{Clock, Rng};
 use tokio_util::sync::CancellationToken;
@@ -33,6 +33,9 @@ const SETTLE: Duration = Duration::from_secs(5);
 /// A lease is never waited for: the journal has one owner, who starts anew what was being done.
 const LEASE: Duration = Duration::from_secs(300);
 
+/// A path is shorter.
+const NOTE_BYTES_MAX: u64 = 8_192;
+
 /// What spools are made with.
 #[derive(Clone)]
 pub(crate) struct SpoolTools {
@@ -44,6 +47,8 @@ pub(crate) struct SpoolTools {
     pub(crate) node: NodeName,
     /// What the process calls itself to others that find a spool locked.
     pub(crate) command: &'static str,
+    /// Whether files from elsewhere are collected, which the lake may have.
+    pub(crate) backlog: bool,
 }
 
 /// A spool that can run.
@@ -107,9 +112,11 @@ impl SpoolTools {
         let locks = self.lock(config)?;
         let datatypes = self.settle_all(config, &files).await?;
         let folder = config.folder(&self.workspace);
-        let journal = self.journal(config, &folder).await?;
+        let place = self.place(config, &folder)?;
+        let journal = self.journal(config, &place).await?;
         let parts = SpoolParts {
-            outbox: folder.join("outbox"),
+            outbox: place.join("outbox"),
+            ask_lake: self.backlog,
             disk: Arc::clone(&self.disk),
             clock: self.clock.clone(),
             rng: self.rng.clone(),
@@ -130,6 +137,53 @@ impl SpoolTools {
         }
     }
 
+    /// Where the bundles of this home wait. Those of another one must not be taken for them: their files lie elsewhere.
+    fn place(&self, config: &SpoolConfig, folder: &Path) -> Result<PathBuf, Failure> {
+        let home = std::path::absolute(&config.home).unwrap_or_else(|_| config.home.clone());
+        let digest = Digest::of(home.as_os_str().as_encoded_bytes()).to_string();
+        if self.backlog {
+            return Ok(folder.join("imports").join(&digest[..16]));
+        }
+        let note = folder.join("home");
+        let failed = |error: io::Error| unusable(config, &error);
+        let before = match read(&*self.disk, &note, NOTE_BYTES_MAX) {
+            Ok(before) => Some(before),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(failed(error)),
+        };
+        let here = home.as_os_str().as_encoded_bytes();
+        if before.as_deref() == Some(here) {
+            return Ok(folder.to_owned());
+        }
+        if let Some(before) = before {
+            self.leave(config, folder, &String::from_utf8_lossy(&before))?;
+        }
+        write_durably(&*self.disk, &note, here).map_err(failed)?;
+        Ok(folder.to_owned())
+    }
+
+    /// The home has changed. What was sealed of the old one is shipped from there first; then nothing is known of the new.
+    fn leave(&self, config: &SpoolConfig, folder: &Path, before: &str) -> Result<(), Failure> {
+        let outbox = folder.join("outbox");
+        let failed = |error: io::Error| unusable(config, &error);
+        let left = status(&self.disk, Path::new(""), &[], &outbox).map_err(failed)?;
+        if !left.bundles.is_empty() {
+            let message = format!(
+                "spool `{}` has sealed bundles of files in `{before}`, and its home is another one now",
+                config.experiment
+            );
+            let next = format!(
+                "run `cannery collect --once --experiment {} --home {before}` first",
+                config.experiment
+            );
+            return Err(Failure::new(ExitCode::Usage, "home_changed", message, next));
+        }
+        match self.disk.remove_file(&outbox.join(".complete")) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(error)),
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
     /// The schema files of all datatypes. A missing one is no reason to wait: somebody has to write it.
     pub(crate) fn schema_files(&self, config: &SpoolConfig) -> Result<Vec<SchemaFile>, Failure> {
         let files = config
@@ -139,14 +193,18 @@ impl SpoolTools {
         files.map(|file| file.map_err(Failure::from)).collect()
     }
 
-    /// Two processes that collect the same folder would ship its files twice.
+    /// Two processes that collect the same folder would ship its files twice; two of one workspace would share an outbox.
     fn lock(&self, config: &SpoolConfig) -> Result<Vec<FolderLock>, Failure> {
         let folder = config.home.join(".cannery");
+        // One process for each experiment of a workspace, and for each datatype of a home.
+        let workspace = config.folder(&self.workspace);
+        let own = FolderLock::acquire(&*self.disk, &workspace, self.command, &self.clock);
         let locks = config.datatypes.iter().map(|datatype| {
             let folder = folder.join(format!("{}-{}", config.experiment, datatype.name));
             FolderLock::acquire(&*self.disk, &folder, self.command, &self.clock)
         });
-        locks
+        std::iter::once(own)
+            .chain(locks)
             .map(|lock| lock.map_err(|error| not_ours(config, &error)))
             .collect()
     }

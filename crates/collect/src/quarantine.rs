@@ -113,7 +113,7 @@ impl Quarantine {
     /// # Errors
     /// As the disk says; then the file is where it was.
     pub fn put(&mut self, from: &Path, file: &str, reason: &str, text: &str) -> io::Result<u64> {
-        let bytes = self.disk.metadata(from)?.len;
+        let bytes = weigh(&*self.disk, from)?;
         let now = self.clock.now();
         let note = Reason {
             reason: reason.to_owned(),
@@ -323,15 +323,26 @@ impl Quarantine {
     fn weigh(&self) -> io::Result<u64> {
         let mut bytes = 0;
         for day in self.days()? {
-            let weighed = self.disk.visit_dir(&day, &mut |entry| {
-                let found = self.disk.metadata(&day.join(entry.name));
-                bytes += found.map_or(0, |found| found.len);
-                ControlFlow::Continue(())
-            });
-            unless_gone(weighed)?;
+            bytes += weigh(&*self.disk, &day)?;
         }
         Ok(bytes)
     }
+}
+
+/// The bytes of a file, or of everything in a folder.
+fn weigh(disk: &dyn Disk, path: &Path) -> io::Result<u64> {
+    let found = disk.metadata(path)?;
+    if found.kind != Kind::Dir {
+        return Ok(found.len);
+    }
+    let mut bytes = 0;
+    let weighed = disk.visit_dir(path, &mut |entry| {
+        // What is gone by now weighs nothing.
+        bytes += weigh(disk, &path.join(entry.name)).unwrap_or(0);
+        ControlFlow::Continue(())
+    });
+    unless_gone(weighed)?;
+    Ok(bytes)
 }
 
 /// What somebody else has removed need not be.
@@ -375,6 +386,10 @@ fn short(path: &Path) -> String {
             break;
         }
         short.push(c);
+    }
+    if short.ends_with(REASON) {
+        // Only reasons end so.
+        short.push('_');
     }
     short
 }

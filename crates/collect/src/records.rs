@@ -8,7 +8,7 @@ use bytes::Bytes;
 use cannery_formats::spool::{
     BundleName, Datatype, Experiment, IndexLine, ObjectHome, Part, SpoolDate,
 };
-use cannery_formats::{Digest, Key};
+use cannery_formats::{Digest, Hasher, Key};
 use cannery_lake::{Error as LakeError, Lake};
 use futures::TryStreamExt as _;
 use jiff::Timestamp;
@@ -17,10 +17,14 @@ use crate::gzip_lines::{Line, Lines};
 use crate::row::{Row, name_in};
 
 /// An object of a bundle is shorter: what it is made of has a limit.
-const OBJECT_BYTES_MAX: u64 = 4 << 30;
+const OBJECT_BYTES_MAX: u64 = 2 << 30;
+/// An index has a line of less than a hundred bytes, compressed, for each row.
+const INDEX_BYTES_MAX: u64 = 256 << 20;
+/// As many rows as the largest bundle can have.
+const RECORDS_MAX: usize = 5_000_000;
 const INDEX_LINE_BYTES_MAX: usize = 64 * 1024;
 /// A row is a file, which fits into a bundle, and its columns.
-const ROW_BYTES_MAX: usize = 2 << 30;
+const ROW_BYTES_MAX: usize = (1 << 30) + (1 << 20);
 
 /// The records below one home of a lake.
 #[derive(Clone, Debug)]
@@ -160,7 +164,7 @@ impl Records {
     /// [`RecordError::Damaged`] when its index is not what was written.
     pub async fn records(&self, bundle: &BundleName) -> Result<Vec<Record>, RecordError> {
         let key = bundle.index_key();
-        let gzip = self.lake.get(&key, OBJECT_BYTES_MAX).await?.bytes;
+        let gzip = self.lake.get(&key, INDEX_BYTES_MAX).await?.bytes;
         let bundle = bundle.clone();
         blocking(move || read_index(&gzip, &bundle))
             .await
@@ -211,6 +215,9 @@ fn read_index(gzip: &Bytes, bundle: &BundleName) -> Result<Vec<Record>, String> 
         let Line::Text(line) = line else {
             return Err("a line is longer than any that was ever written".to_owned());
         };
+        if records.len() == RECORDS_MAX {
+            return Err("it has more lines than any bundle has rows".to_owned());
+        }
         let line = IndexLine::parse(line).map_err(|error| error.to_string())?;
         let Some(name) = name_in(&line.filename, bundle.date) else {
             return Err(format!(
@@ -244,8 +251,12 @@ fn read_row(gzip: &Bytes, record: &Record) -> Result<Content, String> {
         let row = Row::parse(line, record.bundle.date)
             .filter(|row| row.name == record.name)
             .ok_or_else(|| format!("row {} is not that of `{}`", record.row, record.name))?;
-        let ended = [row.raw, b"\n"].concat();
-        let is_verbatim = [row.raw, &ended].map(Digest::of).contains(&record.sha256);
+        let is_verbatim = [&b""[..], b"\n"].iter().any(|end| {
+            let mut hasher = Hasher::default();
+            hasher.update(row.raw);
+            hasher.update(end);
+            hasher.finish() == record.sha256
+        });
         return Ok(Content {
             raw: row.raw.to_vec(),
             row: line.to_vec(),

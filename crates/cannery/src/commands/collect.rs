@@ -37,6 +37,7 @@ pub(crate) async fn run(args: &CollectArgs, context: &Context) -> Result<ExitCod
     };
     let way = Way {
         command: "cannery collect",
+        backlog: false,
         until,
         listen: (args.listen, args.monitoring_port),
     };
@@ -59,6 +60,7 @@ pub(crate) async fn import(args: &ImportArgs, context: &Context) -> Result<ExitC
     };
     let way = Way {
         command: "cannery import",
+        backlog: true,
         until: Until::Drained,
         listen: (None, None),
     };
@@ -68,6 +70,8 @@ pub(crate) async fn import(args: &ImportArgs, context: &Context) -> Result<ExitC
 /// How a command collects.
 struct Way {
     command: &'static str,
+    /// Whether the files come from elsewhere, and the lake may have them.
+    backlog: bool,
     until: Until,
     listen: (Option<std::net::SocketAddr>, Option<u16>),
 }
@@ -93,7 +97,7 @@ pub(super) fn watch(
     spools: Vec<SpoolConfig>,
     lakes: &LakeWatch,
     metrics: &SpoolMetrics,
-    (context, command): (&Context, &'static str),
+    (context, command, backlog): (&Context, &'static str, bool),
 ) -> Result<SpoolWatch, Failure> {
     let mut equipped = Vec::new();
     for spool in spools {
@@ -105,6 +109,7 @@ pub(super) fn watch(
             workspace: config.workspace.clone(),
             node: spools::node_of(config)?,
             command,
+            backlog,
         };
         equipped.push((spool, tools));
     }
@@ -141,7 +146,7 @@ impl<'a> Line<'a> {
             spools,
             &lakes,
             &spool_metrics,
-            (context, way.command),
+            (context, way.command, way.backlog),
         )?;
         Ok(Self {
             config,
@@ -266,15 +271,14 @@ impl<'a> Line<'a> {
             }
         }
         self.spools.outcome()?;
-        for (spool, files) in self.spools.waiting() {
-            let text = format!(
-                "{}: {} left where they are, because somebody writes to them, or they are wrong and younger than `min_file_age`",
-                spool.experiment,
-                counted(files, "file")
-            );
-            let value =
-                json!({ "event": "left", "experiment": spool.experiment.as_str(), "files": files });
-            self.context.output.aside(text, &value);
+        let left = self.spools.waiting().into_iter().map(|(spool, files)| {
+            format!("{} of spool `{}`", counted(files, "file"), spool.experiment)
+        });
+        let left: Vec<String> = left.collect();
+        if !left.is_empty() {
+            let message = format!("left where they are: {}", left.join(", "));
+            let next = "somebody writes to them, they changed meanwhile, or they are wrong and younger than `min_file_age`; run it again later";
+            return Err(Failure::new(ExitCode::Partial, "left", message, next));
         }
         up::end(stopped, self.context)
     }

@@ -151,6 +151,11 @@ impl SpoolWatch {
             for desk in &self.desks {
                 if let Phase::Running(progress) = desk.phase() {
                     lock(&desk.samples).add(progress.passed());
+                    let ready = match progress.snapshot().full {
+                        true => Check::NotReady("it is too full".to_owned()),
+                        false => Check::Ready,
+                    };
+                    self.readiness.set(check_name(&desk.config), ready);
                 }
             }
         }

@@ -103,7 +103,7 @@ impl<'a> Plant<'a> {
             config.spools.clone(),
             &lakes,
             &spool_metrics,
-            (context, COMMAND),
+            (context, COMMAND, false),
         )?;
         Ok(Self {
             config,

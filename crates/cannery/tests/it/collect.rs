@@ -9,5 +9,6 @@ mod node;
 mod page;
 #[cfg(feature = "real-servers")]
 mod servers;
+mod trouble;
 #[cfg(feature = "sim")]
 mod weeks;

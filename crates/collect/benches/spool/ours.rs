@@ -72,6 +72,7 @@ async fn parts(folder: &Path) -> SpoolParts {
         rng: Rng::from_os(),
         mirrors: Mirrors::new(vec![lake.unwrap()]).unwrap(),
         journal: Journal::new("spool", journal),
+        ask_lake: false,
     }
 }
 

@@ -37,6 +37,12 @@ impl Bad {
         }
     }
 
+    /// What lies there now; nothing when it is gone.
+    pub(super) fn kind_of(&self, below: &Path) -> Option<Kind> {
+        let found = self.disk.metadata(&self.root.join(below));
+        found.ok().map(|found| found.kind)
+    }
+
     /// Treats what lies `below` the root. What cannot be moved stays, and is met again by the next scan. Gives back how many
     /// bytes went with it when nothing is there any more.
     pub(super) fn treat(&mut self, below: &Path, reason: &str, text: &str) -> Option<u64> {

@@ -19,6 +19,7 @@ use cannery_testkit::sim_disk::SimDisk;
 use flate2::read::MultiGzDecoder;
 use object_store::memory::InMemory;
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 use crate::inventory::{self, Inventory, InventoryParts};
 
@@ -105,6 +106,7 @@ async fn live(disk: &SimDisk, mirrors: &Mirrors, life: u64) -> io::Result<()> {
         clock: clock.clone(),
         rng: Rng::seeded(5),
         turns: Turns::default(),
+        give_up: CancellationToken::new(),
         progress: Arc::new(Progress::new(&settings)),
         events,
     };

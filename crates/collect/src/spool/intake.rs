@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cannery_formats::spool::SpoolDate;
+use cannery_runtime::disk::Kind;
+use tokio_util::sync::CancellationToken;
 
 use super::bad::Bad;
 use super::budget::Budget;
@@ -26,6 +28,9 @@ pub(super) struct Intake {
     pub(super) bad: Bad,
     pub(super) held: Arc<Held>,
     pub(super) bundler: Sender,
+    pub(super) stop: CancellationToken,
+    /// Set once everything that lay there was compared with the lake.
+    pub(super) settled: Arc<AtomicBool>,
     pub(super) datatypes: Vec<String>,
     /// Set when a file was left alone for a moment: somebody must look again.
     pub(super) look_again: Arc<AtomicBool>,
@@ -41,6 +46,8 @@ impl Intake {
     pub(super) fn run(mut self, mut sightings: Sightings) {
         while let Some(sighting) = sightings.blocking_recv() {
             match sighting {
+                // What was told and not taken is told again by the next start.
+                _ if self.stop.is_cancelled() => {}
                 Sighting::File(found) => self.take(found),
                 Sighting::Odd { below, fault } => self.set_aside(&below, fault),
             }
@@ -53,6 +60,14 @@ impl Intake {
     }
 
     fn set_aside(&mut self, below: &Path, fault: Oddity) {
+        let is_odd = match fault {
+            Oddity::Link | Oddity::Special => self.bad.kind_of(below) == Some(Kind::Other),
+            Oddity::WrongDepth | Oddity::NotADate | Oddity::BadName => true,
+        };
+        if !is_odd {
+            // Something else lies there by now, and is told by itself.
+            return;
+        }
         let (word, text) = words(fault);
         let folder = below.iter().next().unwrap_or_default();
         let mut datatypes = self.datatypes.iter();
@@ -91,6 +106,9 @@ impl Intake {
 
     /// A file that is good goes to the bundler, unless the lake has it already.
     fn keep(&mut self, taken: Taken) {
+        if self.settled.load(Ordering::Relaxed) {
+            self.recall = None;
+        }
         let memory = self
             .recall
             .as_mut()
@@ -103,6 +121,7 @@ impl Intake {
                 }
                 Err(error) => {
                     tracing::error!(file = taken.place.filename(), %error, "cannot remove a file that is in the lake");
+                    self.wait();
                 }
             },
             (Memory::Unknown, _) => self.wait(),

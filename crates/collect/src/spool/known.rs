@@ -68,7 +68,7 @@ pub(super) struct DateKnown {
 /// What is wrong with an object of this node. What it says does not count.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Damage {
-    #[error("the index `{0}` has no data; compare with the inventory by `cannery check`")]
+    #[error("the index `{0}` has no data; compare with the inventory by `cannery spool check`")]
     IndexWithoutData(Key),
     #[error("`{key}` in `{lake}` cannot be read: {why}")]
     Unreadable { key: Key, lake: String, why: String },

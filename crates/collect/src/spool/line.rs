@@ -35,8 +35,9 @@ use super::outbox::{Outbox, Sealed};
 use super::place::FilePlace;
 use super::progress::{Progress, Quarantined};
 use super::recall::Recall;
+use super::schedule::Schedule;
 use super::settings::SpoolSettings;
-use super::shipper::{Event, Shipper, Turns, schedule, schedule_anew};
+use super::shipper::{Event, Hand, Shipper, Turns};
 use super::take::Taker;
 use crate::quarantine::Quarantine;
 
@@ -69,6 +70,8 @@ pub struct SpoolParts {
     pub rng: Rng,
     /// Where bundles go.
     pub mirrors: Mirrors,
+    /// Whether the files that lie there may be in the lake, whatever the outbox says: as of a backlog from elsewhere.
+    pub ask_lake: bool,
     /// Schedules the shipping; losing it loses nothing.
     pub journal: Journal,
 }
@@ -87,12 +90,14 @@ pub struct Flushed {
 /// A spool that runs.
 pub struct Spool {
     settings: Arc<SpoolSettings>,
+    schedule: Schedule,
     parts: SpoolParts,
     outbox: Outbox,
     inventory: Inventory,
     held: Arc<Held>,
     room: Arc<Room>,
     look_again: Arc<AtomicBool>,
+    settled: Arc<AtomicBool>,
     refused: Arc<Refused>,
     quarantine: Arc<Mutex<Quarantine>>,
     progress: Arc<Progress>,
@@ -149,10 +154,12 @@ impl Spool {
         });
         let mut spool = Self {
             inventory,
+            schedule: Schedule::new(parts.journal.clone(), &parts.clock, &parts.rng),
             settings: Arc::new(settings),
             outbox,
             held: Arc::default(),
             look_again: Arc::default(),
+            settled: Arc::default(),
             refused: Arc::default(),
             quarantine: Arc::new(Mutex::new(quarantine)),
             progress: Arc::new(progress),
@@ -189,7 +196,7 @@ impl Spool {
         for datatype in 0..self.settings.datatypes.len() {
             known.give_back_strays(datatype).await?;
         }
-        if !self.outbox.is_complete()? {
+        if self.parts.ask_lake || !self.outbox.is_complete()? {
             self.doubt = Some(in_outbox);
         }
         for sealed in &found.sealed {
@@ -199,8 +206,7 @@ impl Spool {
             for place in self.places(sealed) {
                 self.held.hold(&place);
             }
-            let scheduled = schedule_anew(&self.parts.journal, &sealed.id).await;
-            scheduled.map_err(io::Error::other)?;
+            self.schedule.add_anew(&sealed.id).await;
         }
         Ok(())
     }
@@ -272,16 +278,16 @@ impl Spool {
         let (finder, sightings) = Finder::start(self.finder_parts(), SIGHTINGS)?;
         let finder = Arc::new(Mutex::new(Some(finder)));
         let (sealed, sealed_ids) = mpsc::unbounded_channel();
-        let (sender, bundler) = self.start_bundler(sealed, Arc::clone(&finder), stop.clone())?;
+        let (sender, bundler) = self.start_bundler(sealed, stop.clone(), ending.clone())?;
         let ticks = sender.messages.clone();
         let intake = self.start_intake(sightings, sender, ending.clone())?;
 
         let (events, done) = mpsc::unbounded_channel();
-        let ended = CancellationToken::new();
-        let mut worker = self.start_worker(events, ended.clone());
+        let (ended, give_up) = (CancellationToken::new(), CancellationToken::new());
+        let mut worker = self.start_worker(events, ended.clone(), give_up.clone());
         let uploader = self.inventory.start();
         let upkeep = Upkeep {
-            journal: self.parts.journal.clone(),
+            schedule: self.schedule.clone(),
             clock: self.parts.clock.clone(),
             room: Arc::clone(&self.room),
             finder: Arc::clone(&finder),
@@ -289,6 +295,8 @@ impl Spool {
             doubtful: self.doubt.is_some().then(|| self.outbox.clone()),
             census: Arc::clone(self.progress.census()),
             settle: self.settings.settle,
+            settled: Arc::clone(&self.settled),
+            refused_at: 0,
             stop: ending.clone(),
         };
         let upkeep = tokio::spawn(upkeep.run(sealed_ids, done, ticks));
@@ -316,22 +324,25 @@ impl Spool {
         if waiting.is_some() {
             tokio::select! {
                 () = self.shipped() => {}
-                () = stop.cancelled() => begun = self.parts.clock.elapsed(),
+                () = stop.cancelled() => {}
             }
+            begun = self.parts.clock.elapsed();
         }
         let clock = self.parts.clock.clone();
         let left = |begun| flush_timeout.saturating_sub(clock.since(begun)).max(GRACE);
         clock.timeout(left(begun), self.shipped()).await.ok();
         ended.cancel();
-        // What is being shipped may wait for a lake that does not answer; it is shipped by the next start.
         if clock.timeout(GRACE, &mut worker).await.is_err() {
-            worker.abort();
+            // What is being shipped may wait for a lake that does not answer; it is shipped by the next start. What is
+            // being removed comes to its end.
+            give_up.cancel();
+            worker.await.ok();
         }
         guard.await.ok();
         upkeep.abort();
         if let Some(waiting) = &mut waiting {
             *waiting += self.progress.let_go() - let_go;
-            if self.doubt.is_some() {
+            if self.doubt.is_some() && *waiting == 0 {
                 self.outbox.set_complete()?;
             }
         }
@@ -348,9 +359,7 @@ impl Spool {
     async fn hurry(&self) {
         let left: Vec<String> = lock(&self.room.taken).keys().cloned().collect();
         for id in left {
-            if let Err(error) = schedule_anew(&self.parts.journal, &id).await {
-                tracing::error!(bundle = id, %error, "cannot schedule a bundle; the next start ships it");
-            }
+            self.schedule.add_anew(&id).await;
         }
     }
 
@@ -392,8 +401,8 @@ impl Spool {
     fn start_bundler(
         &self,
         sealed: mpsc::UnboundedSender<String>,
-        finder: Arc<Mutex<Option<Finder>>>,
         stop: CancellationToken,
+        ending: CancellationToken,
     ) -> io::Result<(Sender, JoinHandle<()>)> {
         let budget = Arc::new(Budget::new(TAKEN_BYTES));
         let settings = &self.settings;
@@ -409,8 +418,9 @@ impl Spool {
             clock: self.parts.clock.clone(),
             room: Arc::clone(&self.room),
             sealed,
-            finder,
+            look_again: Arc::clone(&self.look_again),
             stop,
+            ending,
             progress: Arc::clone(&self.progress),
         };
         let bundler = Bundler::new(
@@ -445,6 +455,8 @@ impl Spool {
     ) -> io::Result<JoinHandle<()>> {
         let SpoolParts { disk, clock, .. } = &self.parts;
         let intake = Intake {
+            stop: stop.clone(),
+            settled: Arc::clone(&self.settled),
             taker: Taker::new(&self.settings, Arc::clone(disk), clock.clone()),
             bad: Bad::new(
                 &self.settings,
@@ -479,6 +491,7 @@ impl Spool {
         &self,
         events: mpsc::UnboundedSender<Event>,
         ended: CancellationToken,
+        give_up: CancellationToken,
     ) -> tokio::task::JoinHandle<()> {
         let (clock, rng) = (self.parts.clock.clone(), self.parts.rng.clone());
         let shipper = Shipper {
@@ -492,12 +505,30 @@ impl Spool {
             rng: rng.clone(),
             progress: Arc::clone(&self.progress),
             turns: Turns::default(),
+            give_up,
             events,
         };
-        let worker =
-            Worker::new(self.parts.journal.clone(), "spool", clock, rng).concurrency(SHIPS_AT_ONCE);
+        let hand = Hand(Arc::new(shipper));
+        let [first, spare] = self.schedule.lists().map(|list| {
+            let worker = Worker::new(list, "spool", clock.clone(), rng.clone());
+            let worker = worker.concurrency(SHIPS_AT_ONCE);
+            worker.run(hand.clone(), ended.clone())
+        });
+        let (schedule, room) = (self.schedule.clone(), Arc::clone(&self.room));
+        let first = async move {
+            first.await;
+            if !ended.is_cancelled() {
+                tracing::error!(
+                    "the journal of the spool cannot be used any more; bundles are shipped all the same"
+                );
+                let left: Vec<String> = lock(&room.taken).keys().cloned().collect();
+                for id in left {
+                    schedule.add_to_spare(&id).await;
+                }
+            }
+        };
         tokio::spawn(async move {
-            worker.run(shipper, ended).await;
+            tokio::join!(first, spare);
         })
     }
 }
@@ -508,8 +539,11 @@ struct Foreman {
     clock: Clock,
     room: Arc<Room>,
     sealed: mpsc::UnboundedSender<String>,
-    finder: Arc<Mutex<Option<Finder>>>,
+    look_again: Arc<AtomicBool>,
+    /// Nothing begins any more.
     stop: CancellationToken,
+    /// Nothing is found any more; what was taken is still bundled.
+    ending: CancellationToken,
     progress: Arc<Progress>,
 }
 
@@ -549,18 +583,16 @@ impl Listener for Foreman {
         self.runtime.block_on(async {
             tokio::select! {
                 () = self.clock.sleep(DISK_PAUSE) => {}
-                () = self.stop.cancelled() => {}
+                () = self.ending.cancelled() => {}
             }
         });
-        if let Some(finder) = &*lock(&self.finder) {
-            finder.scan_now();
-        }
+        self.look_again.store(true, Ordering::Relaxed);
     }
 }
 
 /// What is done beside the line.
 struct Upkeep {
-    journal: Journal,
+    schedule: Schedule,
     clock: Clock,
     room: Arc<Room>,
     finder: Arc<Mutex<Option<Finder>>>,
@@ -569,6 +601,9 @@ struct Upkeep {
     doubtful: Option<Outbox>,
     census: Arc<Census>,
     settle: Duration,
+    settled: Arc<AtomicBool>,
+    /// How many scans were begun when a file last had to wait.
+    refused_at: u64,
     stop: CancellationToken,
 }
 
@@ -581,17 +616,21 @@ impl Upkeep {
     ) {
         let mut bundler = Some(bundler);
         let mut looked = self.clock.elapsed();
+        let mut tick = looked + TICK_EVERY;
         loop {
+            let until_tick = tick.saturating_sub(self.clock.elapsed());
             tokio::select! {
+                biased;
                 // Who holds a sender keeps the bundler waiting.
                 () = self.stop.cancelled(), if bundler.is_some() => bundler = None,
                 id = sealed.recv() => match id {
-                    Some(id) => self.schedule(&id).await,
+                    Some(id) => self.schedule.add(&id).await,
                     // The bundler has ended.
                     None => return self.wait(done).await,
                 },
                 Some(event) = done.recv() => self.note(event),
-                () = self.clock.sleep(TICK_EVERY) => {
+                () = self.clock.sleep(until_tick) => {
+                    tick = self.clock.elapsed() + TICK_EVERY;
                     if let Some(bundler) = &bundler {
                         bundler.try_send(Message::Tick).ok();
                     }
@@ -609,15 +648,18 @@ impl Upkeep {
 
     /// Once the first scan is over and all of it was taken, and no file has to wait, the outbox knows of everything.
     fn end_doubt(&mut self) {
-        let scanned = lock(&self.finder)
-            .as_ref()
-            .is_some_and(|finder| finder.counters().last_scan_finished.is_some());
-        let settled = scanned
+        if self.look_again.load(Ordering::Relaxed) {
+            self.refused_at = self.census.scans_begun();
+        }
+        let settled = self.census.has_told_all_since(self.refused_at)
+            && !self.census.has_failed()
             && self.census.has_handled(self.census.told())
             && !self.look_again.load(Ordering::Relaxed);
-        if let Some(outbox) = self.doubtful.take_if(|_| settled)
-            && let Err(error) = outbox.set_complete()
-        {
+        let Some(outbox) = self.doubtful.take_if(|_| settled) else {
+            return;
+        };
+        self.settled.store(true, Ordering::Relaxed);
+        if let Err(error) = outbox.set_complete() {
             tracing::warn!(%error, "cannot note that the outbox is complete; the next start asks the lake again");
         }
     }
@@ -625,13 +667,6 @@ impl Upkeep {
     async fn wait(&self, mut done: mpsc::UnboundedReceiver<Event>) {
         while let Some(event) = done.recv().await {
             self.note(event);
-        }
-    }
-
-    /// A bundle that could not be scheduled is found in the outbox at the next start.
-    async fn schedule(&self, id: &str) {
-        if let Err(error) = schedule(&self.journal, id).await {
-            tracing::error!(bundle = id, %error, "cannot schedule a bundle; the next start ships it");
         }
     }
 

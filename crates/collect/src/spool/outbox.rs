@@ -262,10 +262,7 @@ impl Outbox {
                 Ok(Some(sealed)) => found.sealed.push(sealed),
                 Ok(None) => self.remove(&id)?,
                 Err(error) if is_damage(&error) => {
-                    // What it held may be in the lake, and nobody here knows any more.
-                    remove_if_there(&*self.disk, &self.dir.join(COMPLETE))?;
-                    self.disk.sync_dir(&self.dir)?;
-                    self.set_aside(&id)?;
+                    self.set_aside_damaged(&id)?;
                     found.damaged.push((id, error.to_string()));
                 }
                 Err(error) => return Err(error),
@@ -298,6 +295,22 @@ impl Outbox {
         }
         ids.sort();
         Ok(ids)
+    }
+
+    /// Sets a folder aside whose bundle cannot be used.
+    pub(crate) fn set_aside_damaged(&self, id: &str) -> io::Result<()> {
+        // What it held may be in the lake, and nobody here knows any more.
+        remove_if_there(&*self.disk, &self.dir.join(COMPLETE))?;
+        self.disk.sync_dir(&self.dir)?;
+        self.set_aside(id)
+    }
+
+    /// Removes what may be left of a folder that is no bundle any more.
+    pub(crate) fn remove_rest(&self, id: &str) -> io::Result<()> {
+        match self.remove(id) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed,
+        }
     }
 
     fn set_aside(&self, id: &str) -> io::Result<()> {

@@ -8,11 +8,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use cannery_formats::Key;
+use cannery_journal::Date;
 use cannery_journal::worker::{Handler, Outcome, Work};
-use cannery_journal::{Date, Journal, NewEntry};
 use cannery_lake::Mirrors;
 use cannery_runtime::{Clock, Rng};
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 use crate::inventory::{Inventory, InventoryError, Item};
 
@@ -45,6 +47,8 @@ pub(super) struct Shipper {
     pub(super) rng: Rng,
     pub(super) progress: Arc<Progress>,
     pub(super) turns: Turns,
+    /// The time for flushing is over: who waits for the lake gives up.
+    pub(super) give_up: CancellationToken,
     pub(super) events: mpsc::UnboundedSender<Event>,
 }
 
@@ -83,27 +87,24 @@ pub(super) enum Unfinished {
     Ship(#[from] ShipError),
     #[error(transparent)]
     Inventory(#[from] InventoryError),
+    #[error("the time for it is over")]
+    Stopped,
     #[error("cannot finish bundle `{id}`: {why}")]
     Disk { id: String, why: io::Error },
 }
 
-/// Puts a bundle on the list; may be done twice.
-pub(super) async fn schedule(journal: &Journal, id: &str) -> Result<(), cannery_journal::Error> {
-    let entry = NewEntry::new(id, cannery_journal::Data::null());
-    journal.add_one(entry).await.map(drop)
-}
-
-/// The same at a start: what an earlier process was doing is begun anew, without waiting for its lease to end.
-pub(super) async fn schedule_anew(
-    journal: &Journal,
-    id: &str,
-) -> Result<(), cannery_journal::Error> {
-    journal.cancel(cannery_journal::Key::new(id)?).await?;
-    schedule(journal, id).await
-}
+/// A shipper for each of several lists.
+#[derive(Clone)]
+pub(super) struct Hand(pub(super) Arc<Shipper>);
 
 #[async_trait]
-impl Handler for Shipper {
+impl Handler for Hand {
+    async fn handle(&self, work: Work) -> Outcome {
+        self.0.handle(work).await
+    }
+}
+
+impl Shipper {
     async fn handle(&self, work: Work) -> Outcome {
         let id = work.entry.key.as_str();
         let Some(_turn) = self.turns.take(id) else {
@@ -123,9 +124,7 @@ impl Handler for Shipper {
             }
         }
     }
-}
 
-impl Shipper {
     /// Does what is left to do of a bundle. Every step may be repeated.
     pub(super) async fn finish(&self, id: &str) -> Result<(), Unfinished> {
         let failed = |why| Unfinished::Disk {
@@ -133,23 +132,44 @@ impl Shipper {
             why,
         };
         let Some(sealed) = self.blocking(id, Outbox::sealed).await.map_err(failed)? else {
-            // It was done before, and only the journal did not hear of it.
+            // It was done before, and only the journal did not hear of it, or its folder could not be removed whole.
+            self.blocking(id, Outbox::remove_rest)
+                .await
+                .map_err(failed)?;
             return Ok(());
         };
         let confirmed = self.blocking(id, Outbox::is_confirmed).await;
         let confirmed = confirmed.map_err(failed)?;
         if !confirmed {
-            ship(&sealed, &self.outbox, &self.mirrors).await?;
+            let shipped = tokio::select! {
+                shipped = ship(&sealed, &self.outbox, &self.mirrors) => shipped,
+                () = self.give_up.cancelled() => return Err(Unfinished::Stopped),
+            };
+            if let Err(ShipError::Damaged(key)) = &shipped {
+                return self.set_aside(&sealed, key).await.map_err(failed);
+            }
+            shipped?;
             let now = self.clock.now();
             let confirm = move |outbox: &Outbox, id: &str| outbox.confirm(id, now);
             self.blocking(id, confirm).await.map_err(failed)?;
             self.progress.shipped(&sealed, now);
         }
-        self.record(&sealed, confirmed).await?;
+        tokio::select! {
+            recorded = self.record(&sealed, confirmed) => recorded?,
+            () = self.give_up.cancelled() => return Err(Unfinished::Stopped),
+        }
         let removed = self.remove(&sealed).await.map_err(failed)?;
-        self.blocking(id, Outbox::forget).await.map_err(failed)?;
+        let forgotten = self.blocking(id, Outbox::forget).await;
         self.progress.finished(&sealed, &removed);
         self.tell(&sealed, &removed);
+        forgotten.map_err(failed)
+    }
+
+    /// What was sealed is damaged, and its files are still there: they are bundled again, unless the lake has them.
+    async fn set_aside(&self, sealed: &Sealed, key: &Key) -> io::Result<()> {
+        tracing::error!(bundle = sealed.id, %key, "a sealed bundle is damaged; it was set aside, and the next start collects its files again");
+        self.blocking(&sealed.id, Outbox::set_aside_damaged).await?;
+        self.tell(sealed, &Removed::default());
         Ok(())
     }
 

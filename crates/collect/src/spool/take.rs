@@ -102,14 +102,14 @@ impl Taker {
         let file = match self.disk.open_beneath(&self.root, &below) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Take::Gone,
-            Err(error) => return self.bad_unless_young(&below, unopened(&error)),
+            Err(error) => return self.judge(&below, &error),
         };
         match self.read(&*file, place, &below, heard) {
             Ok(Ok(taken)) => Take::Taken(taken),
             Ok(Err(Refused::NotYet)) => Take::NotYet,
             Ok(Err(Refused::Settling)) => Take::Settling,
             Ok(Err(Refused::Fault(fault))) => self.bad_unless_young(&below, fault),
-            Err(error) => self.bad_unless_young(&below, Fault::Unreadable(error.to_string())),
+            Err(error) => self.judge(&below, &error),
         }
     }
 
@@ -191,6 +191,25 @@ impl Taker {
         Ok(raw.into_owned())
     }
 
+    /// What an error of the system says of a file, or of the system alone: that passes, and the file is looked at again.
+    fn judge(&self, below: &Path, error: &io::Error) -> Take {
+        match fault_in(error) {
+            // A folder on the way was replaced by a link: what lies behind it is not ours to touch.
+            Some(Fault::Link) if !self.is_reached(below) => Take::NotYet,
+            Some(fault) => self.bad_unless_young(below, fault),
+            None => {
+                tracing::warn!(file = %below.display(), %error, "cannot be read now; trying again");
+                Take::Settling
+            }
+        }
+    }
+
+    /// Whether the folder of a file lies below the root, with no link on the way.
+    fn is_reached(&self, below: &Path) -> bool {
+        let folder = below.parent().unwrap_or(Path::new(""));
+        self.disk.open_beneath(&self.root, folder).is_ok()
+    }
+
     /// A young file may be half written, or wait for its real name.
     fn bad_unless_young(&self, below: &Path, fault: Fault) -> Take {
         match self.disk.metadata(&self.root.join(below)) {
@@ -220,16 +239,14 @@ impl From<Fault> for Refused {
     }
 }
 
-fn unopened(error: &io::Error) -> Fault {
-    // A link is refused as a loop; one in the middle as leading out.
-    let is_link = [libc::ELOOP, libc::EXDEV]
-        .map(Some)
-        .contains(&error.raw_os_error());
-    match error.raw_os_error() {
-        _ if is_link => Fault::Link,
+/// What is wrong with a file that cannot be opened or read; none when it is the system that is at a loss.
+fn fault_in(error: &io::Error) -> Option<Fault> {
+    match error.raw_os_error()? {
+        // A link is refused as a loop; one in the middle as leading out.
+        libc::ELOOP | libc::EXDEV | libc::ENOTDIR => Some(Fault::Link),
         // Opening a socket, or a device without a driver.
-        Some(libc::ENXIO | libc::ENODEV) => Fault::Special,
-        Some(libc::ENOTDIR) => Fault::Link,
-        _ => Fault::Unreadable(error.to_string()),
+        libc::ENXIO | libc::ENODEV => Some(Fault::Special),
+        libc::EACCES | libc::EPERM => Some(Fault::Unreadable(error.to_string())),
+        _ => None,
     }
 }

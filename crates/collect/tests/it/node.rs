@@ -112,6 +112,7 @@ impl Node {
             rng: Rng::from_os(),
             mirrors: self.lake(),
             journal,
+            ask_lake: false,
         };
         Spool::open(self.settings(), parts).await.unwrap()
     }

@@ -97,6 +97,14 @@ impl Disk for MortalDisk {
         RealDisk.visit_dir(path, visit)
     }
 
+    fn visit_dir_asking(
+        &self,
+        path: &Path,
+        visit: &mut dyn FnMut(DirEntry, io::Result<Metadata>) -> ControlFlow<()>,
+    ) -> io::Result<()> {
+        RealDisk.visit_dir_asking(path, visit)
+    }
+
     fn open_beneath(&self, root: &Path, below: &Path) -> io::Result<Box<dyn DiskFile>> {
         RealDisk.open_beneath(root, below)
     }

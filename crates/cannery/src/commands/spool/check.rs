@@ -36,7 +36,8 @@ pub(super) async fn run(
                 experiment: spool.experiment.clone(),
             };
             let report = inventory::check(lake, &home).await?;
-            clean &= report.is_clean();
+            // Who removes everything removes the inventory, too.
+            clean &= report.is_clean() && report.days > 0;
             show(&report, lake, spool, context);
         }
     }
@@ -81,7 +82,9 @@ fn show(report: &Report, lake: &Lake, spool: &SpoolConfig, context: &Context) {
         lake.id(),
         HumanCount(report.lines),
         HumanCount(report.days),
-        if found == 0 {
+        if report.days == 0 {
+            "there is no inventory: nothing was shipped yet, or it was removed".to_owned()
+        } else if found == 0 {
             "all there".to_owned()
         } else {
             format!("{} findings", HumanCount(found))

@@ -174,8 +174,9 @@ fn a_backlog_from_elsewhere_is_imported_once() {
         .status();
     assert!(copied.unwrap().success());
     node.run_well(&["import", "backlog"]);
-    // The same files once more, and the lake knows them.
-    std::fs::remove_dir_all(node.place.path("work/collect")).unwrap();
+    // The same files once more, beside a spool that is collected, and the lake knows them.
+    node.produce("foo1", "2026/11/15/new.json", "{\"n\":1}");
+    node.run_well(&["collect", "--once"]);
     node.run_well(&["import", "copy"]);
     node.audit(&[]);
     let absent = node.run(&["import", "nowhere"]);

@@ -1,29 +1,34 @@
 //! How collecting ends: flushed, or with what is left said.
 
 use super::node::{Node, stop};
-use crate::program::pause;
+use crate::program::{http_get, pause};
 
 #[test]
 fn a_stop_flushes_what_is_open() {
     let node = Node::new();
-    let child = node.start(&[]);
     node.produce_some("2026/11/15", "a", 50);
-    wait_for_log(&node, "collecting");
-    for _ in 0..200 {
-        let status = node.run_well(&["spool", "status", "--json"]);
-        assert_eq!(status.json()[0]["experiment"], "ndt");
-        if node
-            .place
-            .path("work/collect/ndt/outbox")
-            .read_dir()
-            .is_ok_and(|found| found.count() > 1)
-        {
-            break;
+    let child = node.start(&["--listen", "127.0.0.1:0"]);
+    wait_for_log(&node, "dashboard at ");
+    let log = node.log();
+    let url = log.split("dashboard at ").nth(1).unwrap();
+    let url = url.split_whitespace().next().unwrap();
+    for datatype in ["foo1", "bar1"] {
+        let taken = format!(
+            "cannery_spool_files_taken_total{{experiment=\"ndt\",datatype=\"{datatype}\"}} 25"
+        );
+        let is_taken = || http_get(&format!("{url}metrics")).contains(&taken);
+        for _ in 0..600 {
+            if is_taken() {
+                break;
+            }
+            pause();
         }
-        pause();
+        assert!(is_taken(), "{}", http_get(&format!("{url}metrics")));
     }
+    assert_eq!(node.files_left(), 50, "bundles are open, and files stay");
+    let status = node.run_well(&["spool", "status", "--json"]);
+    assert_eq!(status.json()[0]["datatypes"][0]["files"], 25);
     assert_eq!(stop(child), 0, "{}", node.log());
-    node.run_well(&["collect", "--once"]);
     node.audit(&["--expect-drained"]);
 }
 

@@ -242,6 +242,11 @@ impl Census {
         self.begun.load(Ordering::Acquire)
     }
 
+    /// Whether anything could not be watched or read since the start.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failures.load(Ordering::Relaxed) > 0
+    }
+
     /// Whether a scan is over that was begun after so many others, and told every file.
     pub(crate) fn has_told_all_since(&self, begun: u64) -> bool {
         self.told_all.load(Ordering::Acquire) > begun

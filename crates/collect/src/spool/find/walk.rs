@@ -297,7 +297,7 @@ impl<'a> Walk<'a> {
         }))
     }
 
-    /// Tells it soon: with what follows, or at the end of the folder.
+    /// Tells it soon: with what follows, or at the end of the walk.
     fn tell(&mut self, sighting: Sighting) -> ControlFlow<()> {
         self.untold.push(sighting);
         if self.untold.len() < self.shared.batch {
