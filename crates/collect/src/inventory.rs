@@ -55,7 +55,7 @@ const FLUSH_MAX: Duration = Duration::from_secs(30);
 /// What an inventory is made of.
 #[derive(Clone, Debug)]
 pub struct InventoryParts {
-    /// Where lines are kept until every mirror has them: `<workspace>/inventory`.
+    /// Where lines are kept until every mirror has them: `<workspace>/collect/<experiment>/inventory`.
     pub folder: PathBuf,
     /// The disk that holds it.
     pub disk: Arc<dyn Disk>,

@@ -58,9 +58,9 @@ const DISK_PAUSE: Duration = Duration::from_secs(5);
 /// What a spool is made of.
 #[derive(Debug)]
 pub struct SpoolParts {
-    /// Where sealed bundles wait: `<workspace>/outbox`.
+    /// Where sealed bundles wait: `<workspace>/collect/<experiment>/outbox`.
     pub outbox: PathBuf,
-    /// Where lines of the inventory wait: `<workspace>/inventory`.
+    /// Where lines of the inventory wait: `<workspace>/collect/<experiment>/inventory`.
     pub inventory: PathBuf,
     /// The disk that holds the outbox and the spool.
     pub disk: Arc<dyn Disk>,

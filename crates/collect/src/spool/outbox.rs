@@ -1,10 +1,10 @@
 //! Sealed bundles: bytes that never change, until the lake has them and the files they came from are gone.
 //!
 //! ```text
-//! <workspace>/outbox/<id>/data.jsonl.gz
-//!                        /index1.jsonl.gz
-//!                        /bundle.jsonl     the commit: what the bundle is, then one line a file
-//!                        /shipped          the receipt: every mirror has both objects
+//! <outbox>/<id>/data.jsonl.gz
+//!              /index1.jsonl.gz
+//!              /bundle.jsonl     the commit: what the bundle is, then one line a file
+//!              /shipped          the receipt: every mirror has both objects
 //! ```
 //! A folder without `bundle.jsonl` is a bundle that was never sealed, or one that is done: rubbish either way, since the
 //! files are still where they were, or gone with the receipt.

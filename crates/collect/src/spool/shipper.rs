@@ -165,11 +165,14 @@ impl Shipper {
         forgotten.map_err(failed)
     }
 
-    /// What was sealed is damaged, and its files are still there: they are bundled again, unless the lake has them.
+    /// What was sealed is damaged, and its files are still there. They stay held: the next start asks the lake which of them
+    /// it has, and collects the others again.
     async fn set_aside(&self, sealed: &Sealed, key: &Key) -> io::Result<()> {
         tracing::error!(bundle = sealed.id, %key, "a sealed bundle is damaged; it was set aside, and the next start collects its files again");
         self.blocking(&sealed.id, Outbox::set_aside_damaged).await?;
-        self.tell(sealed, &Removed::default());
+        let (id, back) = (sealed.id.clone(), Vec::new());
+        // Nobody listens any more when the spool ends.
+        self.events.send(Event::Done { id, back }).ok();
         Ok(())
     }
 

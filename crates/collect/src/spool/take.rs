@@ -250,3 +250,55 @@ fn fault_in(error: &io::Error) -> Option<Fault> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use cannery_formats::spool::SpoolDate;
+    use cannery_runtime::RealDisk;
+    use cannery_runtime::disk::Open;
+
+    use super::*;
+    use crate::spool::crash_tests::settings;
+
+    /// A folder on the way is replaced by a link after a file in it was told.
+    #[test]
+    fn what_lies_behind_a_link_is_not_even_judged() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut settings = settings();
+        settings.home = folder.path().to_owned();
+        settings.min_file_age = Duration::ZERO;
+        let month = settings.root().join(settings.datatypes[0].name.as_str());
+        let month = month.join("2026/11");
+        std::fs::create_dir_all(&month).unwrap();
+        let victim = folder.path().join("victim");
+        std::fs::create_dir(&victim).unwrap();
+        RealDisk
+            .open(&victim.join("a.json"), Open::CreateNew)
+            .unwrap();
+        std::os::unix::fs::symlink(&victim, month.join("15")).unwrap();
+        let taker = Taker::new(&settings, Arc::new(RealDisk), Clock::real());
+        let place = FilePlace {
+            datatype: 0,
+            date: SpoolDate::from_path("2026/11/15").unwrap(),
+            name: "a.json".into(),
+        };
+        let taken = taker.take(&place, Heard::Seen);
+        assert!(matches!(taken, Take::NotYet), "{taken:?}");
+    }
+
+    #[test]
+    fn an_error_of_the_system_is_no_fault_of_a_file() {
+        let fault = |code| fault_in(&io::Error::from_raw_os_error(code));
+        for code in [
+            libc::EMFILE,
+            libc::ENFILE,
+            libc::ENOMEM,
+            libc::EIO,
+            libc::ESTALE,
+        ] {
+            assert_eq!(fault(code), None);
+        }
+        assert_eq!(fault(libc::ELOOP), Some(Fault::Link));
+        assert!(matches!(fault(libc::EACCES), Some(Fault::Unreadable(_))));
+    }
+}

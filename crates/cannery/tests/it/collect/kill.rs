@@ -62,3 +62,77 @@ fn killed_at_random_every_file_is_there_exactly_once() {
     node.run_well(&["collect", "--once"]);
     node.audit(&["--expect-drained"]);
 }
+
+/// A node that was killed with a sealed bundle.
+fn with_a_sealed_bundle() -> Node {
+    let node = Node::new();
+    for number in 20.. {
+        node.produce_some("2026/11/15", &format!("a{number}x"), 2);
+        let mut command = node.command(&["collect", "--once"]);
+        command.env("CANNERY_SIM_KILL_AT", number.to_string());
+        assert_eq!(crate::program::ran(&mut command).code, KILLED);
+        let status = node.run_well(&["spool", "status", "--json"]).json();
+        let bundles = status[0]["bundles"].as_array().unwrap();
+        if bundles.iter().any(|bundle| bundle["shipped"] == false) {
+            break;
+        }
+    }
+    node
+}
+
+#[test]
+fn sealed_bundles_of_another_home_are_shipped_from_there_first() {
+    let node = with_a_sealed_bundle();
+    let ran = node.run(&[
+        "collect",
+        "--once",
+        "--home",
+        "elsewhere",
+        "--datatype-file",
+        "foo1:bar1.json",
+    ]);
+    assert_eq!(ran.code, 2, "{}", ran.snapshot());
+    assert!(
+        ran.stderr.contains("sealed bundles of files in"),
+        "{}",
+        ran.stderr
+    );
+    node.run_well(&["collect", "--once"]);
+    let ran = node.run(&[
+        "collect",
+        "--once",
+        "--home",
+        "elsewhere",
+        "--datatype-file",
+        "foo1:bar1.json",
+    ]);
+    assert_eq!(ran.code, 0, "{}", ran.snapshot());
+    node.audit(&["--expect-drained"]);
+}
+
+#[test]
+fn a_sealed_bundle_that_is_damaged_is_set_aside_and_its_files_are_collected_again() {
+    let node = with_a_sealed_bundle();
+    let outbox = node.place.path("work/collect/ndt/outbox");
+    for entry in std::fs::read_dir(&outbox).unwrap() {
+        let data = entry.unwrap().path().join("data.jsonl.gz");
+        if let Ok(mut bytes) = std::fs::read(&data)
+            && !bytes.is_empty()
+        {
+            let middle = bytes.len() / 2;
+            bytes[middle] ^= 1;
+            node.place.write(
+                data.strip_prefix(node.place.path(""))
+                    .unwrap()
+                    .to_str()
+                    .unwrap(),
+                bytes,
+            );
+        }
+    }
+    node.run(&["collect", "--once"]);
+    node.run_well(&["collect", "--once"]);
+    assert!(outbox.join(".damaged").exists());
+    std::fs::remove_dir_all(outbox.join(".damaged")).unwrap();
+    node.audit(&["--expect-drained"]);
+}
