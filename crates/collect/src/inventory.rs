@@ -41,7 +41,7 @@ mod upload;
 #[cfg(test)]
 mod tests;
 
-pub use check::{Broken, Changed, Findings, Gap, Missing, Report, check};
+pub use check::{Broken, Changed, Findings, Gap, Missing, Report, check, check_contents};
 
 use ledger::Ledger;
 use upload::Uploads;

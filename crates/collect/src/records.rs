@@ -171,20 +171,28 @@ impl Records {
             .map_err(|why| RecordError::Damaged { key, why })
     }
 
-    /// The newest record of this name.
+    /// The newest record of this name. Indexes that are damaged are passed over, and told.
     ///
     /// # Errors
-    /// As [`Records::records`].
+    /// Any failure of the lake.
     pub async fn find(
         &self,
         experiment: &Experiment,
         datatype: &Datatype,
         date: SpoolDate,
         name: &str,
+        damaged: &mut Vec<RecordError>,
     ) -> Result<Option<Record>, RecordError> {
         let mut newest: Option<Record> = None;
         for bundle in self.bundles(experiment, datatype, date).await? {
-            let records = self.records(&bundle).await?;
+            let records = match self.records(&bundle).await {
+                // One that is damaged must not hide the others.
+                Err(error @ RecordError::Damaged { .. }) => {
+                    damaged.push(error);
+                    continue;
+                }
+                records => records?,
+            };
             let named = records.into_iter().filter(|record| record.name == name);
             newest = newest
                 .into_iter()

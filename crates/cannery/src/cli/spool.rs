@@ -71,12 +71,15 @@ pub(crate) enum SpoolCommand {
     Quarantine(QuarantineCommand),
     /// Compare the inventory of what this node shipped with what is in the lake
     #[command(
-        after_help = "Example:\n  cannery spool check\n\nExit code 20 when something is missing, changed, or the inventory was tampered with."
+        after_help = "Examples:\n  cannery spool check\n  cannery spool check --contents\n\nCompares names and lengths; with --contents, every byte. Exit code 20 when something is missing, changed, or the inventory was tampered with."
     )]
     Check {
         /// Only this experiment
         #[arg(long, value_name = "NAME")]
         experiment: Option<String>,
+        /// Read every object, and compare its content with its digest
+        #[arg(long)]
+        contents: bool,
         #[command(flatten)]
         storage: StorageArg,
     },

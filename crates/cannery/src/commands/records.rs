@@ -97,7 +97,15 @@ pub(crate) async fn get(
         return Err(misplaced(message));
     };
     let records = open(objects, storage, Some(&experiment), context).await?;
-    let Some(found) = records.find(&experiment, &datatype, date, &file).await? else {
+    let mut damaged = Vec::new();
+    let found = records.find(&experiment, &datatype, date, &file, &mut damaged);
+    let found = found.await?;
+    if found.is_none()
+        && let Some(error) = damaged.pop()
+    {
+        return Err(error.into());
+    }
+    let Some(found) = found else {
         let message = format!("there is no record `{}` in the lake", record.escape_debug());
         let next = format!("see what there is with `cannery ls {experiment}/{datatype}/{date}`");
         return Err(Failure::new(ExitCode::Absent, "absent", message, next));
@@ -106,7 +114,15 @@ pub(crate) async fn get(
     let mut bytes = if whole_row { content.row } else { content.raw };
     bytes.push(b'\n');
     context.output.raw(&bytes);
-    Ok(ExitCode::Ok)
+    partial(damaged, 1)
+}
+
+/// Something was printed, and something could not be read.
+fn partial(mut damaged: Vec<RecordError>, given: usize) -> Result<ExitCode, Failure> {
+    match damaged.pop() {
+        Some(error) => Err(Failure::from(error).after_partial_output(given)),
+        None => Ok(ExitCode::Ok),
+    }
 }
 
 fn parse(text: &str) -> Result<Place, Failure> {
@@ -216,17 +232,23 @@ async fn list_records(
     only: Option<&str>,
     context: &Context,
 ) -> Result<ExitCode, Failure> {
-    let mut given = 0;
+    let (mut given, mut damaged) = (0, Vec::new());
     for bundle in records.bundles(experiment, datatype, date).await? {
-        let read = records.records(&bundle).await;
-        for record in read.map_err(|error| Failure::from(error).after_partial_output(given))? {
+        let read = match records.records(&bundle).await {
+            Err(error @ RecordError::Damaged { .. }) => {
+                damaged.push(error);
+                continue;
+            }
+            read => read.map_err(|error| Failure::from(error).after_partial_output(given))?,
+        };
+        for record in read {
             if only.is_none_or(|only| only == record.name) {
                 show_record(&record, context);
                 given += 1;
             }
         }
     }
-    Ok(ExitCode::Ok)
+    partial(damaged, given)
 }
 
 fn show_record(record: &Record, context: &Context) {

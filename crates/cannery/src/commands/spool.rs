@@ -36,10 +36,11 @@ pub(crate) async fn run(command: &SpoolCommand, context: &Context) -> Result<Exi
         }
         SpoolCommand::Check {
             experiment,
+            contents,
             storage,
         } => {
             let spools = named(&config, experiment.as_deref())?;
-            check::run(&spools, storage, &config, context).await
+            check::run(&spools, *contents, storage, &config, context).await
         }
     }
 }
@@ -181,8 +182,8 @@ fn entry_text(file: &Quarantined) -> String {
             file.id,
             HumanBytes(file.bytes).to_string(),
             reason.reason,
-            reason.file,
-            reason.text
+            reason.file.escape_debug(),
+            reason.text.escape_debug()
         ),
         None => format!(
             "{}  {:>9}  its reason was lost",

@@ -1,16 +1,17 @@
 //! Comparing the inventory of a node with what is in a lake.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufRead as _, BufReader, Read as _};
 
 use cannery_formats::inventory::InventoryHome;
 use cannery_formats::inventory::{Break, Chain, INVENTORY_LINE_BYTES_MAX};
 use cannery_formats::spool::{BundleName, SpoolDate};
-use cannery_formats::{InventoryLine, Key};
+use cannery_formats::{Digest, InventoryLine, Key};
 use cannery_lake::{Error, ErrorKind, Lake};
 use flate2::read::MultiGzDecoder;
 use futures::TryStreamExt as _;
 
+use super::InventoryError;
 use super::local::TEXT_BYTES_MAX;
 use super::remote::{self, OBJECT_BYTES_MAX};
 
@@ -119,6 +120,8 @@ pub struct Report {
     pub missing: Findings<Missing>,
     /// What was replaced.
     pub changed: Findings<Changed>,
+    /// What has its length and another content; looked for by [`check_contents`] alone.
+    pub altered: Findings<Missing>,
     /// Objects with two lines on one day.
     pub twice: Findings<Key>,
     /// Where the inventory itself was changed.
@@ -134,11 +137,12 @@ impl Report {
         let counts = [
             self.missing.count,
             self.changed.count,
+            self.altered.count,
             self.twice.count,
             self.broken.count,
             self.gaps.count,
         ];
-        counts == [0; 5]
+        counts == [0; 6]
     }
 }
 
@@ -148,6 +152,25 @@ impl Report {
 /// # Errors
 /// When the lake cannot be listed or read: then nothing is known.
 pub async fn check(lake: &Lake, home: &InventoryHome) -> Result<Report, Error> {
+    look(lake, home, Depth::Lengths).await
+}
+
+/// The same, and reads every object to compare its content with its digest.
+///
+/// # Errors
+/// As [`check`].
+pub async fn check_contents(lake: &Lake, home: &InventoryHome) -> Result<Report, Error> {
+    look(lake, home, Depth::Contents).await
+}
+
+/// What is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Depth {
+    Lengths,
+    Contents,
+}
+
+async fn look(lake: &Lake, home: &InventoryHome, depth: Depth) -> Result<Report, Error> {
     let mut report = Report::default();
     let (mut chain, mut before) = (Chain::default(), None);
     for day in remote::days(lake, home).await? {
@@ -178,16 +201,29 @@ pub async fn check(lake: &Lake, home: &InventoryHome) -> Result<Report, Error> {
         };
         report.days += 1;
         before = Some(day);
-        compare(lake, day, lines, &mut report).await?;
+        compare(lake, day, &lines, &mut report).await?;
+        if depth == Depth::Contents {
+            read_all(lake, day, lines, &mut report).await?;
+        }
     }
     Ok(report)
 }
+
+/// What a line says of an object.
+#[derive(Clone, Copy)]
+struct Said {
+    bytes: u64,
+    sha256: Digest,
+}
+
+/// Objects by folder, or without one.
+type Objects = BTreeMap<Option<Key>, BTreeMap<Key, Said>>;
 
 /// What a day says.
 struct DayRead {
     chain: Chain,
     /// Objects with their length, by folder. Those whose folder is not worth listing have none.
-    objects: BTreeMap<Option<Key>, BTreeMap<Key, u64>>,
+    objects: Objects,
     twice: Vec<Key>,
     breaks: Vec<Break>,
     unreadable: Option<String>,
@@ -221,6 +257,9 @@ impl DayRead {
             if line.pop_if(|last| *last == b'\n').is_none() {
                 return Err(io::Error::other("a line has no end or is too long"));
             }
+            if self.breaks.len() + self.twice.len() > 2 * FINDINGS_MAX {
+                return Err(io::Error::other("too many of its lines are wrong"));
+            }
             match self.chain.follow(&line) {
                 Ok(line) => self.take(line),
                 Err((broken, line)) => {
@@ -240,7 +279,11 @@ impl DayRead {
             Key::new(folder).ok()
         });
         let objects = self.objects.entry(folder).or_default();
-        if objects.insert(line.key.clone(), line.size).is_some() {
+        let said = Said {
+            bytes: line.size,
+            sha256: line.sha256,
+        };
+        if objects.insert(line.key.clone(), said).is_some() {
             self.twice.push(line.key);
         }
     }
@@ -278,28 +321,58 @@ fn days_between(before: SpoolDate, day: SpoolDate) -> u64 {
 async fn compare(
     lake: &Lake,
     day: SpoolDate,
-    objects: BTreeMap<Option<Key>, BTreeMap<Key, u64>>,
+    objects: &Objects,
     report: &mut Report,
 ) -> Result<(), Error> {
-    for (folder, mut objects) in objects {
+    for (folder, objects) in objects {
         let Some(folder) = folder else {
-            for (key, bytes) in objects {
-                look_at(lake, day, key, bytes, report).await?;
+            for (key, said) in objects {
+                look_at(lake, day, key.clone(), said.bytes, report).await?;
             }
             continue;
         };
-        let mut entries = lake.list(Some(&folder));
+        let mut unseen: BTreeSet<&Key> = objects.keys().collect();
+        let mut entries = lake.list(Some(folder));
         while let Some(entry) = entries.try_next().await? {
-            match objects.remove(&entry.key) {
+            unseen.remove(&entry.key);
+            match objects.get(&entry.key) {
                 // Of a large object a listing does not tell the length.
-                Some(bytes) if bytes != entry.stored_bytes => {
-                    look_at(lake, day, entry.key, bytes, report).await?;
+                Some(said) if said.bytes != entry.stored_bytes => {
+                    look_at(lake, day, entry.key, said.bytes, report).await?;
                 }
                 Some(_) | None => {}
             }
         }
-        for key in objects.into_keys() {
+        for key in unseen {
+            let key = key.clone();
             report.missing.add(Missing { key, day });
+        }
+    }
+    Ok(())
+}
+
+/// Compares the content of every object of a day with its digest.
+async fn read_all(
+    lake: &Lake,
+    day: SpoolDate,
+    objects: Objects,
+    report: &mut Report,
+) -> Result<(), Error> {
+    for (key, said) in objects.into_values().flatten() {
+        match super::measure(lake, key.clone()).await {
+            // Of another length, it was told already.
+            Ok(Some(found)) if found.bytes == said.bytes && found.sha256 != said.sha256 => {
+                report.altered.add(Missing { key, day });
+            }
+            Ok(_) => {}
+            Err(InventoryError::Lake(error)) if error.kind == ErrorKind::Corrupt => {
+                report.altered.add(Missing { key, day });
+            }
+            Err(InventoryError::Lake(error)) => return Err(error),
+            Err(error) => {
+                let why = error.to_string();
+                report.broken.add(Broken::Unreadable { day, why });
+            }
         }
     }
     Ok(())

@@ -304,7 +304,14 @@ impl Ledger {
             return Ok(None);
         };
         let key = Key::inventory(&self.home, day);
-        Ok(match remote::fetch(lake, &key).await? {
+        let fetched = match remote::fetch(lake, &key).await {
+            Err(error) if error.kind == ErrorKind::Denied => {
+                tracing::warn!(%error, "the inventory in the lake cannot be compared with the one of this node");
+                return Ok(None);
+            }
+            fetched => fetched?,
+        };
+        Ok(match fetched {
             Fetched::Text(text, _) => Some(blocking(move || Ok(Day::read(&text))).await?),
             Fetched::Absent => None,
             Fetched::Unreadable(why) => {

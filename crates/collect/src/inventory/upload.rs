@@ -67,7 +67,7 @@ impl Uploads {
         let mut first = Ok(());
         for day in days {
             match self.bring_day(parts, ledger, day).await {
-                Ok(true) => self.clear(ledger, day).await?,
+                Ok(true) => first = first.and(self.clear(ledger, day).await),
                 Ok(false) => {}
                 Err(error) => first = first.and(Err(error)),
             }

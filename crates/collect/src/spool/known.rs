@@ -142,7 +142,7 @@ impl Known {
                     tracing::info!(bundle = %orphan.key(), files, "wrote the index that was missing");
                 }
                 Mended::Left(left) => {
-                    tracing::error!(bundle = %orphan.key(), ?left, "data without a usable index stays so: not all of its files are as they were");
+                    tracing::error!(bundle = %orphan.key(), ?left, "data without a usable index stays so: its files are not proved to be the ones in it");
                     known.orphans.push(orphan);
                 }
                 Mended::Unreadable => known.orphans.push(orphan),

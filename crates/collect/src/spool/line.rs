@@ -278,7 +278,9 @@ impl Spool {
         let (finder, sightings) = Finder::start(self.finder_parts(), SIGHTINGS)?;
         let finder = Arc::new(Mutex::new(Some(finder)));
         let (sealed, sealed_ids) = mpsc::unbounded_channel();
-        let (sender, bundler) = self.start_bundler(sealed, stop.clone(), ending.clone())?;
+        let lost = CancellationToken::new();
+        let bundler = self.start_bundler(sealed, stop.clone(), ending.clone(), lost.clone());
+        let (sender, bundler) = bundler?;
         let ticks = sender.messages.clone();
         let intake = self.start_intake(sightings, sender, ending.clone())?;
 
@@ -306,6 +308,7 @@ impl Spool {
         let mut waiting = tokio::select! {
             biased;
             () = stop.cancelled() => None,
+            () = lost.cancelled() => None,
             waiting = drain.wait(), if end == End::Drained => Some(waiting),
         };
         ending.cancel();
@@ -347,6 +350,10 @@ impl Spool {
             }
         }
         uploader.finish(left(begun)).await;
+        if lost.is_cancelled() {
+            let why = "its folder in the workspace was removed while it ran";
+            return Err(io::Error::new(io::ErrorKind::NotFound, why));
+        }
         let left = tokio::task::spawn_blocking(move || self.outbox.left());
         let left = left.await.map_err(io::Error::other)??;
         Ok(Flushed {
@@ -403,6 +410,7 @@ impl Spool {
         sealed: mpsc::UnboundedSender<String>,
         stop: CancellationToken,
         ending: CancellationToken,
+        lost: CancellationToken,
     ) -> io::Result<(Sender, JoinHandle<()>)> {
         let budget = Arc::new(Budget::new(TAKEN_BYTES));
         let settings = &self.settings;
@@ -421,6 +429,7 @@ impl Spool {
             look_again: Arc::clone(&self.look_again),
             stop,
             ending,
+            lost,
             progress: Arc::clone(&self.progress),
         };
         let bundler = Bundler::new(
@@ -544,6 +553,8 @@ struct Foreman {
     stop: CancellationToken,
     /// Nothing is found any more; what was taken is still bundled.
     ending: CancellationToken,
+    /// The outbox is gone.
+    lost: CancellationToken,
     progress: Arc<Progress>,
 }
 
@@ -579,6 +590,9 @@ impl Listener for Foreman {
     fn gave_up(&self, (datatype, date): (usize, SpoolDate), files: u64, error: &io::Error) {
         self.progress.gave_up(datatype, date, files);
         tracing::error!(%error, "cannot write a bundle; its files stay and are tried again");
+        if error.kind() == io::ErrorKind::NotFound {
+            self.lost.cancel();
+        }
         drop(lock(&self.room.begun).pop());
         self.runtime.block_on(async {
             tokio::select! {

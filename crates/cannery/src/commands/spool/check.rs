@@ -16,6 +16,7 @@ use crate::{lakes, spools};
 
 pub(super) async fn run(
     spools: &[&SpoolConfig],
+    contents: bool,
     storage: &StorageArg,
     config: &Config,
     context: &Context,
@@ -35,7 +36,10 @@ pub(super) async fn run(
                 node: node.clone(),
                 experiment: spool.experiment.clone(),
             };
-            let report = inventory::check(lake, &home).await?;
+            let report = match contents {
+                true => inventory::check_contents(lake, &home).await?,
+                false => inventory::check(lake, &home).await?,
+            };
             // Who removes everything removes the inventory, too.
             clean &= report.is_clean() && report.days > 0;
             show(&report, lake, spool, context);
@@ -59,6 +63,14 @@ fn show(report: &Report, lake: &Lake, spool: &SpoolConfig, context: &Context) {
     for changed in &report.changed.first {
         finding("changed", changed.to_string());
     }
+    for altered in &report.altered.first {
+        let text = format!(
+            "`{}` has another content than on {}",
+            altered.key,
+            altered.day.dashed()
+        );
+        finding("altered", text);
+    }
     for key in &report.twice.first {
         finding("twice", format!("`{key}` has two lines"));
     }
@@ -71,6 +83,7 @@ fn show(report: &Report, lake: &Lake, spool: &SpoolConfig, context: &Context) {
     let counts = [
         ("missing", report.missing.count),
         ("changed", report.changed.count),
+        ("altered", report.altered.count),
         ("twice", report.twice.count),
         ("broken", report.broken.count),
         ("gaps", report.gaps.count),
@@ -92,7 +105,7 @@ fn show(report: &Report, lake: &Lake, spool: &SpoolConfig, context: &Context) {
     );
     let value = json!({
         "lake": lake.id(), "experiment": spool.experiment.as_str(), "days": report.days, "objects": report.lines,
-        "missing": report.missing.count, "changed": report.changed.count, "twice": report.twice.count,
+        "missing": report.missing.count, "changed": report.changed.count, "altered": report.altered.count, "twice": report.twice.count,
         "broken": report.broken.count, "gaps": report.gaps.count,
     });
     context.output.line(text, &value);

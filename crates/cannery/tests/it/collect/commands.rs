@@ -299,3 +299,62 @@ fn bad_files_show_in_metrics_and_on_the_page() {
     assert!(http_get(&format!("{url}readyz")).starts_with("HTTP/1.1 200"));
     assert_eq!(stop(child), 0);
 }
+
+/// The only data object of a node that has collected one file.
+fn data_of(node: &Node) -> String {
+    let listed = node.run_well(&["lake", "ls", "--json"]).json();
+    let keys = listed.iter().map(|line| line["key"].as_str().unwrap());
+    let mut data = keys.filter(|key| key.ends_with("-data.jsonl.gz"));
+    format!("lake/{}", data.next_back().unwrap())
+}
+
+#[test]
+fn what_was_removed_or_altered_is_found_by_the_inventory() {
+    let node = Node::new();
+    node.produce("foo1", "2026/11/15/a.json", "{\"n\":1}");
+    assert_eq!(
+        node.run(&["spool", "check"]).code,
+        20,
+        "there is no inventory yet"
+    );
+    node.run_well(&["collect", "--once"]);
+    node.run_well(&["spool", "check", "--contents"]);
+    let data = data_of(&node);
+    let mut bytes = std::fs::read(node.place.path(&data)).unwrap();
+    bytes[20] ^= 1;
+    node.place.write(&data, &bytes);
+    node.run_well(&["spool", "check"]);
+    let ran = node.run(&["spool", "check", "--contents", "--json"]);
+    assert_eq!(
+        (ran.code, &ran.json()[0]["finding"]),
+        (20, &"altered".into())
+    );
+    std::fs::remove_file(node.place.path(&data)).unwrap();
+    let ran = node.run(&["spool", "check", "--json"]);
+    assert_eq!(
+        (ran.code, &ran.json()[0]["finding"]),
+        (20, &"missing".into())
+    );
+}
+
+#[test]
+fn a_damaged_index_hides_nothing_but_its_own_records() {
+    let node = Node::new();
+    node.produce("foo1", "2026/11/15/a.json", "{\"n\":1}");
+    node.run_well(&["collect", "--once"]);
+    let index = "autoload/v1/ndt/index1/2026/11/15/20261116T000000.000000Z-foo1-evil-node-ndt-index1.jsonl.gz";
+    node.place.write(&format!("lake/{index}"), "no gzip");
+    for arguments in [
+        &["ls", "ndt/foo1/2026/11/15"][..],
+        &["get", "ndt/foo1/2026/11/15/a.json"],
+    ] {
+        let ran = node.run(arguments);
+        assert_eq!(ran.code, 3, "{}", ran.snapshot());
+        assert!(
+            ran.stdout.contains("a.json") || ran.stdout == "{\"n\":1}\n",
+            "{}",
+            ran.snapshot()
+        );
+        assert!(ran.stderr.contains("evil-node"), "{}", ran.snapshot());
+    }
+}

@@ -118,3 +118,20 @@ fn with_room_for_sixteen_events_no_file_is_missed() {
     assert_eq!(stop(child), 0, "{}", node.log());
     node.audit(&["--expect-drained"]);
 }
+
+#[test]
+fn a_workspace_that_is_removed_under_it_ends_it_with_a_reason_and_loses_nothing() {
+    let node = Node::with(LOCAL_LAKE, "  bundle_age_max: 100ms\n");
+    let mut child = node.start(&[]);
+    wait_for_log(&node, "collecting");
+    std::fs::remove_dir_all(node.place.path("work")).unwrap();
+    node.produce_some("2026/11/15", "a", 10);
+    assert_eq!(child.wait().unwrap().code(), Some(1), "{}", node.log());
+    assert!(
+        node.log().contains("was removed while it ran"),
+        "{}",
+        node.log()
+    );
+    node.run_well(&["collect", "--once"]);
+    node.audit(&["--expect-drained", "--inventory-partial"]);
+}
