@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use cannery_collect::quarantine::Quarantine;
 use cannery_collect::schema::{
     SchemaError, SchemaFile, SchemaFileError, Settled, settle, settle_index,
 };
 use cannery_collect::spool::{
-    DatatypeSettings, Flushed, Progress, Spool, SpoolParts, SpoolSettings, status,
+    DatatypeSettings, Flushed, Progress, Spool, SpoolParts, SpoolSettings, SpoolStatus, status,
 };
 use cannery_formats::spool::table_key;
 use cannery_formats::table_schema::TableSchema;
@@ -22,6 +23,7 @@ use cannery_runtime::folder_lock::{FolderLock, FolderLockError};
 use cannery_runtime::{Clock, Rng};
 use tokio_util::sync::CancellationToken;
 
+use crate::commands::Context;
 use crate::config::Config;
 use crate::config::spool::{RawSpool, SpoolConfig};
 use crate::failure::{ExitCode, Failure};
@@ -103,6 +105,37 @@ pub(crate) fn node_of(config: &Config) -> Result<NodeName, Failure> {
         let next = "set `node` in the configuration to a name such as mlab1-lga01";
         Failure::new(ExitCode::Usage, "config_invalid", error.to_string(), next)
     })
+}
+
+/// How much there is of bad files.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct InQuarantine {
+    pub(crate) files: u64,
+    pub(crate) bytes: u64,
+}
+
+/// What lies on the disk of a spool, whether it is collected or not; changes nothing.
+pub(crate) fn look(
+    spool: &SpoolConfig,
+    config: &Config,
+    context: &Context,
+) -> io::Result<(SpoolStatus, InQuarantine)> {
+    let names: Vec<_> = spool
+        .datatypes
+        .iter()
+        .map(|datatype| datatype.name.clone())
+        .collect();
+    let root = spool.home.join(spool.experiment.as_str());
+    let outbox = spool.folder(&config.workspace).join("outbox");
+    let found = status(&context.disk(), &root, &names, &outbox)?;
+    // Whoever looks evicts nothing.
+    let clock = context.clock.clone();
+    let quarantine = Quarantine::open(context.disk(), clock, &spool.home, u64::MAX)?;
+    let bad = InQuarantine {
+        files: quarantine.list()?.len() as u64,
+        bytes: quarantine.bytes(),
+    };
+    Ok((found, bad))
 }
 
 impl SpoolTools {

@@ -243,11 +243,7 @@ impl<'a> Line<'a> {
 
     fn greet(&self) {
         for spool in self.spools.configs() {
-            let names: Vec<&str> = spool
-                .datatypes
-                .iter()
-                .map(|datatype| datatype.name.as_str())
-                .collect();
+            let names = spool.names();
             let text = format!(
                 "collecting {} of {} from {}",
                 names.join(", "),

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use cannery_collect::quarantine::{Quarantine, Quarantined};
-use cannery_collect::spool::{SpoolStatus, status};
+use cannery_collect::spool::SpoolStatus;
 use indicatif::HumanBytes;
 use jiff::Timestamp;
 use serde_json::json;
@@ -15,6 +15,7 @@ use crate::config::Config;
 use crate::config::spool::SpoolConfig;
 use crate::failure::{ExitCode, Failure};
 use crate::output::counted;
+use crate::spools::{self, InQuarantine};
 
 mod check;
 
@@ -64,25 +65,16 @@ fn named<'a>(config: &'a Config, name: Option<&str>) -> Result<Vec<&'a SpoolConf
 }
 
 fn show_status(spool: &SpoolConfig, config: &Config, context: &Context) -> Result<(), Failure> {
-    let names: Vec<_> = spool
-        .datatypes
-        .iter()
-        .map(|datatype| datatype.name.clone())
-        .collect();
-    let root = spool.home.join(spool.experiment.as_str());
-    let outbox = spool.folder(&config.workspace).join("outbox");
-    let failed = |error| unreadable("look at", &spool.home, &error);
-    let found = status(&context.disk(), &root, &names, &outbox).map_err(failed)?;
-    let quarantine = quarantine(&spool.home, context).map_err(failed)?;
-    let bad = quarantine.list().map_err(failed)?.len() as u64;
+    let looked = spools::look(spool, config, context);
+    let (found, quarantine) = looked.map_err(|error| unreadable("look at", &spool.home, &error))?;
     let value = json!({
         "experiment": spool.experiment.as_str(),
         "home": spool.home,
         "datatypes": found.datatypes,
         "bundles": found.bundles,
-        "quarantine": { "files": bad, "bytes": quarantine.bytes() },
+        "quarantine": { "files": quarantine.files, "bytes": quarantine.bytes },
     });
-    let text = status_text(spool, &found, bad, quarantine.bytes(), context);
+    let text = status_text(spool, &found, quarantine, context);
     context.output.line(text, &value);
     Ok(())
 }
@@ -90,8 +82,7 @@ fn show_status(spool: &SpoolConfig, config: &Config, context: &Context) -> Resul
 fn status_text(
     spool: &SpoolConfig,
     found: &SpoolStatus,
-    bad: u64,
-    bad_bytes: u64,
+    quarantine: InQuarantine,
     context: &Context,
 ) -> String {
     let now = context.clock.now();
@@ -128,8 +119,8 @@ fn status_text(
     }
     lines.push(format!(
         "  quarantine: {} ({})",
-        counted(bad, "file"),
-        HumanBytes(bad_bytes)
+        counted(quarantine.files, "file"),
+        HumanBytes(quarantine.bytes)
     ));
     lines.join("\n")
 }

@@ -348,11 +348,7 @@ impl Plant<'_> {
             lines.push(format!("  journal    {name}, {engine}{}", waiting(open)));
         }
         for spool in self.spools.configs() {
-            let names: Vec<&str> = spool
-                .datatypes
-                .iter()
-                .map(|datatype| datatype.name.as_str())
-                .collect();
+            let names = spool.names();
             let (experiment, home) = (&spool.experiment, spool.home.display());
             lines.push(format!(
                 "  spool      {experiment}: {} from {home}",

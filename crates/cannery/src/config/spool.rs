@@ -97,6 +97,12 @@ pub(super) fn check_all(
 }
 
 impl SpoolConfig {
+    /// The datatypes for a person.
+    pub(crate) fn names(&self) -> Vec<&str> {
+        let datatypes = self.datatypes.iter();
+        datatypes.map(|datatype| datatype.name.as_str()).collect()
+    }
+
     /// The folder in the workspace for everything of this spool.
     pub(crate) fn folder(&self, workspace: &Path) -> PathBuf {
         workspace.join("collect").join(self.experiment.as_str())

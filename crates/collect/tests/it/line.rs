@@ -6,6 +6,7 @@ use std::time::Duration;
 use cannery_collect::quarantine::Quarantine;
 use cannery_collect::spool::Flushed;
 use cannery_formats::Digest;
+use cannery_lake::fault::Faults;
 use cannery_runtime::disk::write_durably;
 use cannery_runtime::{Clock, Disk as _, RealDisk};
 use serde_json::json;
@@ -168,6 +169,29 @@ async fn what_cannot_be_collected_is_kept_with_its_reason_and_blocks_nothing() {
     }
     assert!(secret.exists(), "what a link points to is not touched");
     node.audit(&[]).await;
+}
+
+/// Answers that are lost, that never come, and that say to come back later.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_that_fails_now_and_then_makes_nothing_twice() {
+    let mut node = Node::new();
+    for number in 0..2_000 {
+        let text = format!(
+            "{{\"n\":{number},\"text\":\"{}\"}}",
+            "x".repeat(number % 300)
+        );
+        node.produce("foo1", &format!("2026/11/15/{number:04}.json"), &text, true);
+    }
+    let faults = Faults::by_seed(3, 0.2);
+    let spool = node.spool_on(node.lake_with(&faults)).await;
+    let never = CancellationToken::new();
+    let drained = spool.until_drained(never, Duration::from_secs(60));
+    let drained = Clock::real()
+        .timeout(Duration::from_secs(300), drained)
+        .await;
+    assert_eq!(drained.unwrap().unwrap(), Flushed::default());
+    assert!(faults.injected() > 0);
+    node.audit(&["--expect-drained"]).await;
 }
 
 /// More dates at once than bundles may be: what is open must make room.

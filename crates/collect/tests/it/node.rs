@@ -11,6 +11,7 @@ use cannery_formats::spool::{Datatype, Experiment, ObjectHome, table_key};
 use cannery_formats::table_schema::{TableSchema, parse_datatype};
 use cannery_formats::{Digest, NodeName};
 use cannery_journal::{Declaration, Journal, Memory};
+use cannery_lake::fault::{FaultStore, Faults};
 use cannery_lake::{DiskStore, Lake, LakeMetrics, Mirrors, Parts, RetryPolicy};
 use cannery_runtime::disk::{Open, create_dir_all, write_durably};
 use cannery_runtime::{Clock, Disk as _, RealDisk, Rng};
@@ -83,13 +84,22 @@ impl Node {
     }
 
     pub(crate) fn lake(&self) -> Mirrors {
+        self.lake_with(&Faults::none())
+    }
+
+    /// The lake behind a store that fails now and then.
+    pub(crate) fn lake_with(&self, faults: &Faults) -> Mirrors {
         let root = self.path("lake");
         create_dir_all(&RealDisk, &root).unwrap();
         let rng = Rng::from_os();
         let lake = Lake::new(Parts {
             id: "main".to_owned(),
             url: format!("file://{}", root.display()),
-            store: Arc::new(DiskStore::new(Arc::new(RealDisk), root, rng.clone())),
+            store: Arc::new(FaultStore::new(
+                Arc::new(DiskStore::new(Arc::new(RealDisk), root, rng.clone())),
+                faults.clone(),
+                Clock::real(),
+            )),
             prefix: String::new(),
             clock: Clock::real(),
             rng,
@@ -100,6 +110,10 @@ impl Node {
     }
 
     pub(crate) async fn spool(&self) -> Spool {
+        self.spool_on(self.lake()).await
+    }
+
+    pub(crate) async fn spool_on(&self, mirrors: Mirrors) -> Spool {
         let clock = Clock::real();
         // Lost with every process: it only schedules.
         let journal = Memory::new(Declaration::default(), clock.clone(), Rng::from_os());
@@ -110,7 +124,7 @@ impl Node {
             disk: Arc::new(RealDisk),
             clock,
             rng: Rng::from_os(),
-            mirrors: self.lake(),
+            mirrors,
             journal,
             ask_lake: false,
         };

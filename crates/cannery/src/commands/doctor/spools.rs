@@ -1,8 +1,6 @@
 //! Whether the spools can be collected, and whether a person should look at one.
 
-use cannery_collect::quarantine::Quarantine;
 use cannery_collect::schema::SchemaFile;
-use cannery_collect::spool::status;
 use indicatif::HumanBytes;
 
 use super::{Finding, Verdict};
@@ -10,6 +8,7 @@ use crate::commands::Context;
 use crate::config::Config;
 use crate::config::spool::SpoolConfig;
 use crate::output::counted;
+use crate::spools;
 
 pub(super) fn findings(config: &Config, context: &Context) -> Vec<Finding> {
     let spools = config.spools.iter();
@@ -27,18 +26,8 @@ fn look_at(spool: &SpoolConfig, config: &Config, context: &Context) -> Finding {
             return Finding::new(&check, Verdict::Fail, error.to_string(), next);
         }
     }
-    let names: Vec<_> = spool
-        .datatypes
-        .iter()
-        .map(|datatype| datatype.name.clone())
-        .collect();
-    let root = spool.home.join(spool.experiment.as_str());
-    let outbox = spool.folder(&config.workspace).join("outbox");
-    let looked = status(&disk, &root, &names, &outbox).and_then(|found| {
-        let quarantine = Quarantine::open(disk, context.clock.clone(), &spool.home, u64::MAX)?;
-        Ok((found, quarantine.list()?.len() as u64))
-    });
-    let (found, bad) = match looked {
+    let looked = spools::look(spool, config, context);
+    let (found, quarantine) = match looked {
         Ok(looked) => looked,
         Err(error) => {
             let text = format!("cannot look into `{}`: {error}", spool.home.display());
@@ -58,9 +47,9 @@ fn look_at(spool: &SpoolConfig, config: &Config, context: &Context) -> Finding {
         counted(files, "file"),
         HumanBytes(bytes),
         counted(found.bundles.len() as u64, "bundle"),
-        counted(bad, "file"),
+        counted(quarantine.files, "file"),
     );
-    if bad > 0 {
+    if quarantine.files > 0 {
         return Finding::new(
             &check,
             Verdict::Warn,

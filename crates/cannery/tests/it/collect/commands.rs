@@ -259,16 +259,7 @@ fn bad_files_show_in_metrics_and_on_the_page() {
     node.produce("foo1", "2026/11/15/good.json", "{\"n\":1}");
     node.produce_bad("foo1", "2026/11/15/bad.json", "{\"n\":\"no number\"}");
     let child = node.start(&["--listen", "127.0.0.1:0", "--bundle-age-max", "100ms"]);
-    super::flush::wait_for_log(&node, "dashboard at ");
-    let log = node.log();
-    let url = log
-        .split("dashboard at ")
-        .nth(1)
-        .unwrap()
-        .split_whitespace()
-        .next()
-        .unwrap()
-        .to_owned();
+    let url = node.dashboard();
     node.wait_for_files(0);
     for _ in 0..100 {
         if http_get(&format!("{url}metrics"))

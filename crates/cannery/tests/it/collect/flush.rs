@@ -8,10 +8,7 @@ fn a_stop_flushes_what_is_open() {
     let node = Node::new();
     node.produce_some("2026/11/15", "a", 50);
     let child = node.start(&["--listen", "127.0.0.1:0"]);
-    wait_for_log(&node, "dashboard at ");
-    let log = node.log();
-    let url = log.split("dashboard at ").nth(1).unwrap();
-    let url = url.split_whitespace().next().unwrap();
+    let url = node.dashboard();
     for datatype in ["foo1", "bar1"] {
         let taken = format!(
             "cannery_spool_files_taken_total{{experiment=\"ndt\",datatype=\"{datatype}\"}} 25"

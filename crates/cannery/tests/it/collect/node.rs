@@ -6,7 +6,7 @@ use std::sync::Mutex;
 
 use cannery_formats::Digest;
 use cannery_runtime::disk::{Kind, Open, create_dir_all};
-use cannery_runtime::{Disk as _, RealDisk};
+use cannery_runtime::{Disk as _, RealDisk, Rng};
 use serde_json::json;
 
 use crate::program::{Place, Ran, pause, ran};
@@ -122,6 +122,14 @@ impl Node {
         command.stdin(Stdio::null()).spawn().unwrap()
     }
 
+    /// Where the dashboard is of a process that was started with `--listen`.
+    pub(crate) fn dashboard(&self) -> String {
+        super::flush::wait_for_log(self, "dashboard at ");
+        let log = self.log();
+        let url = log.split("dashboard at ").nth(1).unwrap();
+        url.split_whitespace().next().unwrap().to_owned()
+    }
+
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.place.path("log")).unwrap_or_default()
     }
@@ -172,6 +180,13 @@ impl Node {
         let audited = ran(&mut command);
         assert_eq!(audited.code, 0, "{}\n{}", audited.snapshot(), self.log());
     }
+}
+
+/// Chance that can be repeated: it says its seed.
+pub(crate) fn chance() -> Rng {
+    let seed = Rng::from_os().below(u64::MAX);
+    println!("seed {seed}");
+    Rng::seeded(seed)
 }
 
 /// Makes a file so old that it is not left alone any more.

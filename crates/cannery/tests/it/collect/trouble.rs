@@ -101,14 +101,7 @@ fn with_room_for_sixteen_events_no_file_is_missed() {
     node.produce_some("2026/11/15", "a", 1_000);
     rustix::process::kill_process(pid, rustix::process::Signal::CONT).unwrap();
     node.wait_for_files(0);
-    let log = node.log();
-    let url = log
-        .split("dashboard at ")
-        .nth(1)
-        .unwrap()
-        .split_whitespace()
-        .next()
-        .unwrap();
+    let url = node.dashboard();
     let metrics = crate::program::http_get(&format!("{url}metrics"));
     let overflows = metrics
         .lines()

@@ -3,10 +3,9 @@
 use std::process::Child;
 use std::time::SystemTime;
 
-use cannery_runtime::Rng;
 use jiff::{SignedDuration, Timestamp};
 
-use super::node::{LOCAL_LAKE, Node};
+use super::node::{LOCAL_LAKE, Node, chance};
 use crate::program::{Place, pause};
 
 const STEP: SignedDuration = SignedDuration::from_hours(3);
@@ -62,7 +61,7 @@ fn two_weeks_lose_nothing_and_ship_nothing_twice() {
         LOCAL_LAKE,
         "  bundle_age_max: 1h\n  scan_interval: 5m\n",
     );
-    let rng = Rng::from_os();
+    let rng = chance();
     let mut child = node.start(&[]);
     for step in 0..STEPS {
         let now = start + STEP * step;
