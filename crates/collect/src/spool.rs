@@ -11,7 +11,7 @@
 //! | `remove.rs` | removing what is provably there |
 //! | `known.rs`, `recall.rs` | what the lake has already, after the outbox was lost |
 //! | `status.rs` | what lies on the disk, for who only looks |
-//! | `line.rs`, `drain.rs` | the threads and tasks that do all this, and when there is nothing left to do |
+//! | `line.rs`, `room.rs`, `foreman.rs`, `upkeep.rs`, `drain.rs` | the threads and tasks that do all this, and when there is nothing left to do |
 //! | `guard.rs` | how much room all this takes |
 //! | `progress.rs`, `metrics.rs` | what is told of it |
 
@@ -22,6 +22,7 @@ mod bundler;
 mod drain;
 mod fault;
 mod find;
+mod foreman;
 mod guard;
 mod gzip_file;
 mod held;
@@ -34,12 +35,14 @@ mod place;
 mod progress;
 mod recall;
 mod remove;
+mod room;
 mod schedule;
 mod settings;
 mod ship;
 mod shipper;
 mod status;
 mod take;
+mod upkeep;
 
 #[cfg(test)]
 mod crash_tests;
@@ -51,3 +54,10 @@ pub use progress::{
 };
 pub use settings::{BadFiles, DatatypeSettings, SpoolFull, SpoolSettings};
 pub use status::{BundleStatus, DatatypeStatus, SpoolStatus, status};
+
+/// A thread that died by a mistake leaves what it held in order: it is counts and lists.
+fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+}

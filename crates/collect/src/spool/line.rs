@@ -1,44 +1,47 @@
 //! The line that files run through: found, taken, bundled, sealed, shipped, removed.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::SyncSender;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use cannery_formats::spool::{BundleName, SpoolDate};
+use cannery_formats::spool::BundleName;
 use cannery_journal::Journal;
 use cannery_journal::worker::Worker;
 use cannery_lake::Mirrors;
 use cannery_runtime::disk::Disk;
 use cannery_runtime::{Clock, Rng};
 use tokio::runtime::Handle;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use crate::inventory::{Inventory, InventoryParts};
 
 use super::bad::Bad;
 use super::budget::Budget;
-use super::bundle::{OpenBundle, RowStyle};
-use super::bundler::{Bundler, Listener, Message};
+use super::bundle::RowStyle;
+use super::bundler::Bundler;
 use super::drain::{Drain, Refused};
-use super::find::{Census, Finder, FinderParts, Sightings};
+use super::find::{Finder, FinderParts, Sightings};
+use super::foreman::Foreman;
 use super::guard::Guard;
 use super::held::Held;
 use super::intake::{Intake, Sender};
 use super::known::Known;
+use super::lock;
 use super::outbox::{Outbox, Sealed};
 use super::place::FilePlace;
 use super::progress::{Progress, Quarantined};
 use super::recall::Recall;
+use super::room::Room;
 use super::schedule::Schedule;
 use super::settings::SpoolSettings;
 use super::shipper::{Event, Hand, Shipper, Turns};
 use super::take::Taker;
+use super::upkeep::Upkeep;
 use crate::quarantine::Quarantine;
 
 /// Files that were found and not taken yet.
@@ -49,11 +52,8 @@ const TAKEN_BYTES: usize = 32 << 20;
 /// Bundles that are open or sealed: with a lake that is down, files stay where they are.
 const BUNDLES_MAX: usize = 16;
 const SHIPS_AT_ONCE: usize = 4;
-const TICK_EVERY: Duration = Duration::from_secs(1);
 /// How long the end of something is waited for when its time is over.
 const GRACE: Duration = Duration::from_secs(1);
-/// How long files wait after the disk refused a bundle.
-const DISK_PAUSE: Duration = Duration::from_secs(5);
 
 /// What a spool is made of.
 #[derive(Debug)]
@@ -110,27 +110,6 @@ pub struct Spool {
 enum End {
     Stopped,
     Drained,
-}
-
-/// How many bundles there may be.
-#[derive(Debug)]
-struct Room {
-    free: Arc<Semaphore>,
-    /// Sealed bundles; one of an earlier run may be too many to have a place.
-    taken: Mutex<BTreeMap<String, Option<OwnedSemaphorePermit>>>,
-    /// Of a bundle that was begun and has no name here yet.
-    begun: Mutex<Vec<OwnedSemaphorePermit>>,
-}
-
-impl Room {
-    fn name(&self, id: &str) {
-        let permit = lock(&self.begun).pop();
-        lock(&self.taken).insert(id.to_owned(), permit);
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Spool {
@@ -278,12 +257,11 @@ impl Spool {
         let (finder, sightings) = Finder::start(self.finder_parts(), SIGHTINGS)?;
         let finder = Arc::new(Mutex::new(Some(finder)));
         let (sealed, sealed_ids) = mpsc::unbounded_channel();
-        let lost = CancellationToken::new();
-        let bundler = self.start_bundler(sealed, stop.clone(), ending.clone(), lost.clone());
+        let (halt, lost) = (stop.child_token(), CancellationToken::new());
+        let bundler = self.start_bundler(sealed, halt.clone(), ending.clone(), lost.clone());
         let (sender, bundler) = bundler?;
         let ticks = sender.messages.clone();
         let intake = self.start_intake(sightings, sender, ending.clone())?;
-
         let (events, done) = mpsc::unbounded_channel();
         let (ended, give_up) = (CancellationToken::new(), CancellationToken::new());
         let mut worker = self.start_worker(events, ended.clone(), give_up.clone());
@@ -312,6 +290,10 @@ impl Spool {
             waiting = drain.wait(), if end == End::Drained => Some(waiting),
         };
         ending.cancel();
+        if lost.is_cancelled() {
+            // Nothing can be bundled any more.
+            halt.cancel();
+        }
         let mut begun = self.parts.clock.elapsed();
         let let_go = self.progress.let_go();
         // No more files; what was taken is bundled, and what is open is sealed.
@@ -322,7 +304,7 @@ impl Spool {
             }
             (intake.join(), bundler.join())
         });
-        joined.await.ok();
+        let sound = matches!(joined.await, Ok((Ok(()), Ok(()))));
         self.hurry().await;
         if waiting.is_some() {
             tokio::select! {
@@ -353,6 +335,10 @@ impl Spool {
         if lost.is_cancelled() {
             let why = "its folder in the workspace was removed while it ran";
             return Err(io::Error::new(io::ErrorKind::NotFound, why));
+        }
+        if !sound {
+            let why = "one of its threads was ended by a mistake in the program";
+            return Err(io::Error::other(why));
         }
         let left = tokio::task::spawn_blocking(move || self.outbox.left());
         let left = left.await.map_err(io::Error::other)??;
@@ -539,163 +525,5 @@ impl Spool {
         tokio::spawn(async move {
             tokio::join!(first, spare);
         })
-    }
-}
-
-/// Tells others what the bundler did.
-struct Foreman {
-    runtime: Handle,
-    clock: Clock,
-    room: Arc<Room>,
-    sealed: mpsc::UnboundedSender<String>,
-    look_again: Arc<AtomicBool>,
-    /// Nothing begins any more.
-    stop: CancellationToken,
-    /// Nothing is found any more; what was taken is still bundled.
-    ending: CancellationToken,
-    /// The outbox is gone.
-    lost: CancellationToken,
-    progress: Arc<Progress>,
-}
-
-impl Listener for Foreman {
-    fn has_room(&self) -> bool {
-        self.room.free.available_permits() > 0
-    }
-
-    fn may_begin(&self) -> bool {
-        let free = Arc::clone(&self.room.free);
-        let permit = self.runtime.block_on(async {
-            tokio::select! {
-                biased;
-                permit = free.acquire_owned() => permit.ok(),
-                () = self.stop.cancelled() => None,
-            }
-        });
-        let may = permit.is_some();
-        lock(&self.room.begun).extend(permit);
-        may
-    }
-
-    fn grew(&self, datatype: usize, bundle: &OpenBundle) {
-        self.progress.grew(datatype, bundle);
-    }
-
-    fn sealed(&self, sealed: &Sealed) {
-        self.progress.sealed(sealed);
-        self.room.name(&sealed.id);
-        self.sealed.send(sealed.id.clone()).ok();
-    }
-
-    fn gave_up(&self, (datatype, date): (usize, SpoolDate), files: u64, error: &io::Error) {
-        self.progress.gave_up(datatype, date, files);
-        tracing::error!(%error, "cannot write a bundle; its files stay and are tried again");
-        if error.kind() == io::ErrorKind::NotFound {
-            self.lost.cancel();
-        }
-        drop(lock(&self.room.begun).pop());
-        self.runtime.block_on(async {
-            tokio::select! {
-                () = self.clock.sleep(DISK_PAUSE) => {}
-                () = self.ending.cancelled() => {}
-            }
-        });
-        self.look_again.store(true, Ordering::Relaxed);
-    }
-}
-
-/// What is done beside the line.
-struct Upkeep {
-    schedule: Schedule,
-    clock: Clock,
-    room: Arc<Room>,
-    finder: Arc<Mutex<Option<Finder>>>,
-    look_again: Arc<AtomicBool>,
-    /// To be told when everything was compared with the lake.
-    doubtful: Option<Outbox>,
-    census: Arc<Census>,
-    settle: Duration,
-    settled: Arc<AtomicBool>,
-    /// How many scans were begun when a file last had to wait.
-    refused_at: u64,
-    stop: CancellationToken,
-}
-
-impl Upkeep {
-    async fn run(
-        mut self,
-        mut sealed: mpsc::UnboundedReceiver<String>,
-        mut done: mpsc::UnboundedReceiver<Event>,
-        bundler: SyncSender<Message>,
-    ) {
-        let mut bundler = Some(bundler);
-        let mut looked = self.clock.elapsed();
-        let mut tick = looked + TICK_EVERY;
-        loop {
-            let until_tick = tick.saturating_sub(self.clock.elapsed());
-            tokio::select! {
-                biased;
-                // Who holds a sender keeps the bundler waiting.
-                () = self.stop.cancelled(), if bundler.is_some() => bundler = None,
-                id = sealed.recv() => match id {
-                    Some(id) => self.schedule.add(&id).await,
-                    // The bundler has ended.
-                    None => return self.wait(done).await,
-                },
-                Some(event) = done.recv() => self.note(event),
-                () = self.clock.sleep(until_tick) => {
-                    tick = self.clock.elapsed() + TICK_EVERY;
-                    if let Some(bundler) = &bundler {
-                        bundler.try_send(Message::Tick).ok();
-                    }
-                    self.end_doubt();
-                    if self.clock.since(looked) >= self.settle
-                        && self.look_again.swap(false, Ordering::Relaxed)
-                    {
-                        looked = self.clock.elapsed();
-                        self.scan();
-                    }
-                }
-            }
-        }
-    }
-
-    /// Once the first scan is over and all of it was taken, and no file has to wait, the outbox knows of everything.
-    fn end_doubt(&mut self) {
-        if self.look_again.load(Ordering::Relaxed) {
-            self.refused_at = self.census.scans_begun();
-        }
-        let settled = self.census.has_told_all_since(self.refused_at)
-            && !self.census.has_failed()
-            && self.census.has_handled(self.census.told())
-            && !self.look_again.load(Ordering::Relaxed);
-        let Some(outbox) = self.doubtful.take_if(|_| settled) else {
-            return;
-        };
-        self.settled.store(true, Ordering::Relaxed);
-        if let Err(error) = outbox.set_complete() {
-            tracing::warn!(%error, "cannot note that the outbox is complete; the next start asks the lake again");
-        }
-    }
-
-    async fn wait(&self, mut done: mpsc::UnboundedReceiver<Event>) {
-        while let Some(event) = done.recv().await {
-            self.note(event);
-        }
-    }
-
-    fn note(&self, event: Event) {
-        let Event::Done { id, back } = event;
-        lock(&self.room.taken).remove(&id);
-        if !back.is_empty() {
-            // Their names came while the old files were held.
-            self.scan();
-        }
-    }
-
-    fn scan(&self) {
-        if let Some(finder) = &*lock(&self.finder) {
-            finder.scan_now();
-        }
     }
 }
