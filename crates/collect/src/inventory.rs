@@ -31,6 +31,8 @@ use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use crate::blocking::blocking;
+
 mod check;
 mod day;
 mod ledger;
@@ -291,13 +293,4 @@ fn last_day(now: Timestamp) -> SpoolDate {
     tomorrow
         .and_then(|date| SpoolDate::new(date).ok())
         .unwrap_or(today)
-}
-
-/// Runs something where it may block.
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> io::Result<T> + Send + 'static,
-) -> io::Result<T> {
-    tokio::task::spawn_blocking(work)
-        .await
-        .map_err(io::Error::other)?
 }

@@ -9,6 +9,7 @@
 //! | `records.rs` | what is in the lake: listing and reading records |
 #![deny(missing_docs)]
 
+mod blocking;
 mod gzip_lines;
 pub mod inventory;
 pub mod quarantine;

@@ -39,6 +39,7 @@ use objects::Read;
 use survey::Whereabouts;
 
 use super::settings::SpoolSettings;
+use crate::blocking::blocking;
 use crate::row::name_in;
 
 /// An index line is shorter, also one that is a row.
@@ -306,13 +307,4 @@ fn short_hash(name: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     name.hash(&mut hasher);
     hasher.finish()
-}
-
-/// Runs something where it may block.
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> io::Result<T> + Send + 'static,
-) -> io::Result<T> {
-    tokio::task::spawn_blocking(work)
-        .await
-        .map_err(io::Error::other)?
 }

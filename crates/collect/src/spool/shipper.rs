@@ -16,6 +16,7 @@ use cannery_runtime::{Clock, Rng};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use crate::blocking::blocking;
 use crate::inventory::{Inventory, InventoryError, Item};
 
 use super::held::Held;
@@ -183,9 +184,7 @@ impl Shipper {
         work: impl FnOnce(&Outbox, &str) -> io::Result<T> + Send + 'static,
     ) -> io::Result<T> {
         let (outbox, id) = (self.outbox.clone(), id.to_owned());
-        tokio::task::spawn_blocking(move || work(&outbox, &id))
-            .await
-            .map_err(io::Error::other)?
+        blocking(move || work(&outbox, &id)).await
     }
 
     /// A receipt of an earlier attempt may have its lines already.
@@ -207,9 +206,7 @@ impl Shipper {
         let folder = self.root.join(sealed.name.datatype.as_str());
         let remover = Remover::new(Arc::clone(self.outbox.disk()), folder);
         let sealed = sealed.clone();
-        tokio::task::spawn_blocking(move || remover.remove(&sealed))
-            .await
-            .map_err(io::Error::other)?
+        blocking(move || remover.remove(&sealed)).await
     }
 
     fn tell(&self, sealed: &Sealed, removed: &Removed) {

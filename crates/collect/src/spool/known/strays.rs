@@ -12,9 +12,8 @@ use cannery_formats::spool::SpoolDate;
 use cannery_runtime::disk::{Disk, Kind, create_dir_all, read};
 
 use super::super::bundle::id_of;
+use super::super::remove::SENT;
 use super::{Known, blocking};
-
-const SENT: &str = ".sent";
 
 impl Known {
     /// Puts files of bundles that the outbox does not have back into their date folders; says how many. To be called
