@@ -27,6 +27,11 @@ impl Digest {
         Self(Sha256::digest(content).into())
     }
 
+    /// Its bytes, for writing it in another alphabet.
+    pub(crate) fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
     /// Its first byte, for spreading things evenly.
     #[must_use]
     pub fn first_byte(&self) -> u8 {

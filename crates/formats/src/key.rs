@@ -6,6 +6,7 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::feed::{ArchiveName, FeedId, Hour, TOMBSTONE_NAME};
 use crate::inventory::InventoryHome;
 use crate::spool::{BundleName, Datatype, Experiment, ObjectHome, Part, SpoolDate};
 
@@ -187,6 +188,42 @@ impl Key {
     pub(crate) fn spool_table(home: &ObjectHome, experiment: &Experiment, table: &str) -> Self {
         let version = home.version();
         Self(format!("{version}/tables/{experiment}/{table}.table.json"))
+    }
+
+    /// The folder of everything of a feed.
+    #[must_use]
+    pub fn feed_folder(feed: &FeedId) -> Self {
+        Self(feed.to_string())
+    }
+
+    /// The folder of an hour of a feed.
+    #[must_use]
+    pub fn feed_hour(feed: &FeedId, hour: Hour) -> Self {
+        Self(format!("{feed}/{}", hour.folder()))
+    }
+
+    /// An archive of an hour.
+    #[must_use]
+    pub fn feed_archive(name: &ArchiveName) -> Self {
+        Self::in_hour(&name.feed, name.hour, &name.to_string())
+    }
+
+    /// The mark of an hour that was deleted; see [`crate::feed::Tombstone`].
+    #[must_use]
+    pub fn feed_tombstone(feed: &FeedId, hour: Hour) -> Self {
+        Self::in_hour(feed, hour, TOMBSTONE_NAME)
+    }
+
+    fn in_hour(feed: &FeedId, hour: Hour, name: &str) -> Self {
+        Self(format!("{feed}/{}/{name}", hour.folder()))
+    }
+
+    /// The feed, the hour and the name of an object of a feed; nothing when it is none.
+    #[must_use]
+    pub fn as_feed_object(&self) -> Option<(FeedId, Hour, &str)> {
+        let (feed, rest) = self.0.split_once('/')?;
+        let (hour, name) = rest.rsplit_once('/')?;
+        Some((FeedId::new(feed).ok()?, Hour::from_folder(hour).ok()?, name))
     }
 
     /// What was put into the lake on one day; see [`crate::inventory`].

@@ -4,6 +4,7 @@
 #![deny(missing_docs)]
 
 pub mod digest;
+pub mod feed;
 pub mod inventory;
 pub mod journal_segment;
 mod json_scan;
