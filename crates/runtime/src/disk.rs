@@ -185,6 +185,13 @@ pub trait DiskFile: fmt::Debug + Send + Sync {
     /// # Errors
     /// As [`DiskFile::sync`]: a failed one must not be retried.
     fn sync_data(&self) -> io::Result<()>;
+
+    /// Begins to bring what was written there to the disk and does not wait: what the caller does until the sync costs no
+    /// time then. Nothing is durable before [`DiskFile::sync_data`].
+    ///
+    /// # Errors
+    /// As [`DiskFile::sync`]: the sync that follows must not be believed.
+    fn begin_sync(&self, offset: u64, bytes: u64) -> io::Result<()>;
 }
 
 /// An open folder.

@@ -14,6 +14,20 @@ pub(crate) enum Lease {
     None,
 }
 
+/// Begins to write a range of a file to the disk (`sync_file_range`); where the system cannot, the sync does all of it.
+pub(crate) fn begin_writing(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
+    let (Ok(offset), Ok(bytes)) = (i64::try_from(offset), i64::try_from(bytes)) else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    let flags = libc::SYNC_FILE_RANGE_WRITE;
+    // SAFETY: the descriptor is open as long as `file` is borrowed, and the call takes integers and touches no memory.
+    let done = unsafe { libc::sync_file_range(file.as_raw_fd(), offset, bytes, flags) };
+    match io::Error::last_os_error() {
+        error if done == -1 && error.raw_os_error() != Some(libc::ENOSYS) => Err(error),
+        _ => Ok(()),
+    }
+}
+
 /// Takes or gives back a lease on an open file (`F_SETLEASE`).
 pub(crate) fn set_lease(file: &File, lease: Lease) -> io::Result<()> {
     let kind = match lease {

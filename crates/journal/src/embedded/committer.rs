@@ -190,9 +190,16 @@ impl Committer {
             }
         }
         let replies = self.apply(calls, now);
+        self.log.write().failed_to("write to the log")?;
+        if replies.iter().any(|(reply, _)| has_data(reply)) {
+            self.log.begin_sync().failed_to("write to the log")?;
+        }
+        // Answers are read from the log while the disk writes, and before anything of it is freed.
+        let mut unreadable = Vec::new();
+        let replies = self.fetch_all(replies, &mut unreadable);
         self.write(now)?;
-        // Answers are read from the log before anything of it is freed.
         self.reply(replies, now)?;
+        self.bury(unreadable, now)?;
         self.free()
     }
 
@@ -212,7 +219,7 @@ impl Committer {
         })
     }
 
-    fn apply(&mut self, calls: Vec<Waiting>, now: Date) -> Vec<Applied> {
+    fn apply(&mut self, calls: Vec<Waiting>, now: Date) -> Vec<Applied<Home>> {
         calls
             .into_iter()
             .map(|(op, answer)| {
@@ -240,14 +247,23 @@ impl Committer {
         self.log.free_front().failed_to("free a segment")
     }
 
-    fn reply(&mut self, replies: Vec<Applied>, now: Date) -> Result<(), Error> {
-        let mut unreadable = Vec::new();
+    fn fetch_all(
+        &mut self,
+        replies: Vec<Applied<Home>>,
+        unreadable: &mut Vec<(Token, String)>,
+    ) -> Vec<Applied<Data>> {
+        let replies = replies.into_iter();
+        replies
+            .map(|(reply, answer)| (reply.map(|reply| self.fetch(reply, unreadable)), answer))
+            .collect()
+    }
+
+    fn reply(&mut self, replies: Vec<Applied<Data>>, now: Date) -> Result<(), Error> {
         let mut unheard = Vec::new();
         for (reply, answer) in replies {
             if let Ok(Reply::Declared(_)) = reply {
                 unless_full(self.keep_declaration())?;
             }
-            let reply = reply.map(|reply| self.fetch(reply, &mut unreadable));
             if let Err(Ok(Reply::Claimed(claimed) | Reply::DoneAndClaimed(_, claimed))) =
                 answer.send(reply)
             {
@@ -255,8 +271,7 @@ impl Committer {
                 unheard.extend(leases.map(|lease| lease.token));
             }
         }
-        self.take_back(unheard, now)?;
-        self.bury(unreadable, now)
+        self.take_back(unheard, now)
     }
 
     /// Who claimed has gone: others may have it at once.
@@ -384,10 +399,20 @@ impl Committer {
     }
 }
 
-type Applied = (
-    Result<Reply<Home>, Error>,
+type Applied<D> = (
+    Result<Reply<D>, Error>,
     oneshot::Sender<Result<Reply<Data>, Error>>,
 );
+
+/// Whether a reply brings data of entries whose leases the batch holds.
+fn has_data(reply: &Result<Reply<Home>, Error>) -> bool {
+    match reply {
+        Ok(Reply::Claimed(claimed) | Reply::DoneAndClaimed(_, claimed)) => {
+            !claimed.entries.is_empty()
+        }
+        Ok(_) | Err(_) => false,
+    }
+}
 
 pub(super) fn checkpoint(state: &State<Home>, incarnation: u64, front: u32) -> Checkpoint {
     Checkpoint {

@@ -64,6 +64,8 @@ pub(super) struct Log {
     front: u32,
     /// The batch that is being made, with room for its header.
     batch: Vec<u8>,
+    /// Where a batch begins that was written and is not durable yet.
+    unsynced: Option<u64>,
     /// Whether the batch may have made something due.
     stirred: bool,
 }
@@ -92,6 +94,7 @@ impl Log {
             next_batch: start.next_batch,
             front: start.front,
             batch: Vec::new(),
+            unsynced: None,
             stirred: false,
         }
     }
@@ -208,11 +211,11 @@ impl Log {
         std::mem::take(&mut self.stirred)
     }
 
-    /// Makes the batch durable.
+    /// Writes the batch: from here on its data can be read.
     ///
     /// # Errors
-    /// Nothing is known of the batch then, and the log must not be used again.
-    pub(super) fn commit(&mut self) -> io::Result<()> {
+    /// As [`Log::commit`].
+    pub(super) fn write(&mut self) -> io::Result<()> {
         if !self.has_batch() {
             return Ok(());
         }
@@ -220,11 +223,39 @@ impl Log {
             .segments
             .last_entry()
             .expect("a batch was begun in a segment");
+        self.unsynced = Some(last.get().end);
         last.get_mut().append(self.next_batch, &mut self.batch)?;
         self.next_batch += 1;
-        let half_full = last.get().end > last.get().bytes / 2;
         self.batch.clear();
-        if half_full {
+        Ok(())
+    }
+
+    /// Lets the disk begin with what was written, for who has other work to do before [`Log::commit`].
+    ///
+    /// # Errors
+    /// As [`Log::commit`].
+    pub(super) fn begin_sync(&mut self) -> io::Result<()> {
+        match (self.unsynced, self.segments.last_entry()) {
+            (Some(begin), Some(last)) => last.get().begin_sync(begin),
+            (Some(_) | None, _) => Ok(()),
+        }
+    }
+
+    /// Makes the batch durable, written before or not.
+    ///
+    /// # Errors
+    /// Nothing is known of the batch then, and the log must not be used again.
+    pub(super) fn commit(&mut self) -> io::Result<()> {
+        self.write()?;
+        if self.unsynced.take().is_none() {
+            return Ok(());
+        }
+        let last = self
+            .segments
+            .last_entry()
+            .expect("a batch was written to a segment");
+        last.get().sync()?;
+        if last.get().end > last.get().bytes / 2 {
             // A disk without room for it shows when it is needed.
             drop(self.spare.prepare());
         }
@@ -289,6 +320,7 @@ impl Log {
         self.batch.resize(BATCH_HEADER_BYTES, 0);
         record::put_front(&mut self.batch, front);
         last.get_mut().append(self.next_batch, &mut self.batch)?;
+        last.get().sync()?;
         self.batch.clear();
         self.next_batch += 1;
         self.front = front;

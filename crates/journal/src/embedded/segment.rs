@@ -50,13 +50,23 @@ impl Segment {
         batch_end(self.end, record_bytes) <= self.bytes
     }
 
-    /// Makes a batch durable. After an error nothing is known of it, and the segment must not be written to again.
+    /// Writes a batch, which [`Segment::sync`] makes durable. After an error nothing is known of it, and the segment must
+    /// not be written to again.
     pub(super) fn append(&mut self, number: u64, batch: &mut [u8]) -> io::Result<()> {
         seal_batch(self.id, number, batch);
         self.file.write_all_at(self.end, batch)?;
-        self.file.sync_data()?;
         self.end = batch_end(self.end, batch.len() - BATCH_HEADER_BYTES);
         Ok(())
+    }
+
+    /// Lets the disk begin with what was appended since `begin`. An error is one of [`Segment::append`].
+    pub(super) fn begin_sync(&self, begin: u64) -> io::Result<()> {
+        self.file.begin_sync(begin, self.end - begin)
+    }
+
+    /// Makes what was appended durable. An error is one of [`Segment::append`].
+    pub(super) fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()
     }
 
     /// So many bytes from there.

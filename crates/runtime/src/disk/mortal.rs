@@ -160,6 +160,10 @@ impl DiskFile for MortalFile {
         self.fate.step();
         self.inner.sync_data()
     }
+
+    fn begin_sync(&self, offset: u64, bytes: u64) -> io::Result<()> {
+        self.inner.begin_sync(offset, bytes)
+    }
 }
 
 #[derive(Debug)]

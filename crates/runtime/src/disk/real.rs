@@ -17,6 +17,7 @@ mod lease;
 mod tests;
 
 use super::{DirEntry, Disk, DiskDir, DiskFile, DiskLock, FileId, Kind, Metadata, Open, Wait};
+use crate::sys;
 
 /// The file system of the machine.
 #[derive(Clone, Copy, Debug, Default)]
@@ -216,6 +217,10 @@ impl DiskFile for RealFile {
 
     fn sync_data(&self) -> io::Result<()> {
         self.0.sync_data()
+    }
+
+    fn begin_sync(&self, offset: u64, bytes: u64) -> io::Result<()> {
+        sys::begin_writing(&self.0, offset, bytes)
     }
 }
 
