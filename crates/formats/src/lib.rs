@@ -5,6 +5,7 @@
 
 pub mod digest;
 pub mod feed;
+pub mod hour_archive;
 pub mod inventory;
 pub mod journal_segment;
 mod json_scan;

@@ -1,0 +1,8 @@
+//! Archives of every kind: sound ones, broken ones, and those that somebody made to do harm.
+
+mod hostile;
+mod merging;
+mod round_trip;
+mod support;
+mod tampered;
+mod tools;
