@@ -61,8 +61,8 @@ fn fault_of(text: &str) -> Option<&'static str> {
         return Some("only letters, digits, `_`, `.` and `-` are allowed");
     }
     // A lake on a disk that knows no upper case would mix them up.
-    let is_reserved = |name: &&str| name.eq_ignore_ascii_case(text);
-    if RESERVED.iter().any(|name| is_reserved(&name)) {
+    let is_reserved = |name: &str| name.eq_ignore_ascii_case(text);
+    if RESERVED.iter().any(|name| is_reserved(name)) {
         return Some("the lake uses this name itself");
     }
     None

@@ -30,6 +30,7 @@ pub(super) struct TarReader<R: Read> {
     padding: usize,
     heads: u64,
     largest: u64,
+    is_at_end: bool,
 }
 
 impl<R: Read> TarReader<R> {
@@ -41,6 +42,7 @@ impl<R: Read> TarReader<R> {
             padding: 0,
             heads: 0,
             largest: 0,
+            is_at_end: false,
         })
     }
 
@@ -58,17 +60,22 @@ impl<R: Read> TarReader<R> {
     }
 
     /// The next member, whose body can be read then. What is left of the body before is passed over. None at the end,
-    /// when everything was read and nothing follows.
+    /// when everything was read and nothing follows; also if it is asked again.
     pub(super) fn next_head(&mut self) -> Result<Option<Head>, ArchiveFault> {
+        if self.is_at_end {
+            return Ok(None);
+        }
         self.pass_body()?;
         let mut records = None;
         let mut gnu_name = None;
         loop {
             let Some(header) = self.header()? else {
-                return match records.is_some() || gnu_name.is_some() {
-                    true => Err(damaged("the tar ends behind the name of a member")),
-                    false => self.input.finish().map(|()| None),
-                };
+                if records.is_some() || gnu_name.is_some() {
+                    return Err(damaged("the tar ends behind the name of a member"));
+                }
+                self.input.finish()?;
+                self.is_at_end = true;
+                return Ok(None);
             };
             let is_again = match header.kind {
                 header::PAX => {

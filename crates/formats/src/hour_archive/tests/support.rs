@@ -99,8 +99,14 @@ pub(super) fn read_all(archive: &[u8]) -> Result<Vec<(String, String, Vec<u8>)>,
     Ok(all)
 }
 
+/// The least effort, for tests that write many archives.
+pub(super) fn fast(codec: Codec) -> Compression {
+    let level = Some(u32::from(codec != Codec::Xz));
+    Compression { codec, level }
+}
+
 pub(super) fn compress(content: &[u8], codec: Codec) -> Vec<u8> {
-    let mut encoder = Encoder::new(Vec::new(), &Compression::of(codec)).unwrap();
+    let mut encoder = Encoder::new(Vec::new(), &fast(codec)).unwrap();
     encoder.write_all(content).unwrap();
     encoder.finish().unwrap()
 }
