@@ -11,12 +11,14 @@ use std::path::Path;
 use jiff::Timestamp;
 
 mod durable;
+mod folder;
 #[cfg(feature = "sim")]
 mod mortal;
 mod real;
 mod space;
 
 pub use durable::{create_dir_all, is_sync_failure, preallocate, write_durably, write_private};
+pub use folder::{DiskFolder, NewFile};
 #[cfg(feature = "sim")]
 pub use mortal::MortalDisk;
 pub use real::RealDisk;
@@ -112,6 +114,15 @@ pub trait Disk: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// As the operating system says; a link is an error.
     fn open_beneath(&self, root: &Path, below: &Path) -> io::Result<Box<dyn DiskFile>>;
+
+    /// Opens a folder for writing to it where others may plant links; links on the way to it are followed.
+    ///
+    /// # Errors
+    /// `Unsupported` on a disk that has no such folders, or as the operating system says.
+    fn open_folder(&self, path: &Path) -> io::Result<Box<dyn DiskFolder>> {
+        let what = format!("no folder `{}` by its handle on this disk", path.display());
+        Err(io::Error::new(io::ErrorKind::Unsupported, what))
+    }
 
     /// What is at a path, not following a link.
     ///

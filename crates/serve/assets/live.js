@@ -24,9 +24,11 @@
     const main = document.getElementById("main");
     const next = fresh.getElementById("main");
     if (!next || main.innerHTML === next.innerHTML || isInUse(main)) return;
-    const focusable = "a[href], pre[tabindex]";
+    const focusable = "a[href], button, [tabindex='0']";
     const focused = [...main.querySelectorAll(focusable)].indexOf(document.activeElement);
+    const places = [...main.querySelectorAll(".scroll, .sheet, pre")].map((part) => part.scrollLeft);
     main.replaceChildren(...next.childNodes);
+    main.querySelectorAll(".scroll, .sheet, pre").forEach((part, at) => { part.scrollLeft = places[at] || 0; });
     if (focused >= 0) main.querySelectorAll(focusable)[focused]?.focus({ preventScroll: true });
     document.title = fresh.title;
   }

@@ -8,14 +8,22 @@ use crate::page::{dot, prose};
 use crate::section::State;
 
 mod chart;
+mod heat_map;
+mod plot;
 mod table;
 mod text;
 
 pub use chart::{Bars, Curve};
+pub use heat_map::{HeatMap, Tally};
+pub use plot::Plot;
 pub use table::{Cell, Table};
+pub(crate) use text::clean_to;
+use text::shown;
 pub use text::{clean, span};
 
 const BRIEF_BYTES: usize = 8;
+/// Sentences are worth more characters than names: what went wrong is read to its end.
+pub(crate) const PROSE_CHARS_MAX: usize = 1_000;
 
 /// A page: its title, a sentence, and panels.
 #[derive(Clone, Debug)]
@@ -47,11 +55,11 @@ impl Content {
     #[must_use]
     pub fn finish(&self) -> Markup {
         html! {
-            h1.page-title { (self.title) }
-            p.lead { (prose(&self.lead)) }
+            h1.page-title { (clean(&self.title)) }
+            p.lead { (prose(&clean_to(&self.lead, PROSE_CHARS_MAX))) }
             @if self.panels.len() > 1 {
-                nav.jump aria-label=(self.title) {
-                    @for panel in &self.panels { a href={ "#" (panel.id) } { (dot(panel.state)) (panel.title) } }
+                nav.jump aria-label=(clean(&self.title)) {
+                    @for panel in &self.panels { a href={ "#" (panel.id) } { (dot(panel.state)) (clean(&panel.title)) } }
                 }
             }
             @for panel in &self.panels { (panel) }
@@ -118,7 +126,7 @@ impl Render for Panel {
         html! {
             section.block.panel.(self.state.class()) id=(self.id) {
                 div.block-head {
-                    h2 { (dot(self.state)) (self.title) }
+                    h2 { (dot(self.state)) (clean(&self.title)) }
                     @if !self.aside.is_empty() { p.aside { (clean(&self.aside)) } }
                 }
                 @if let Some(note) = &self.note { p.note { (prose(&clean(note))) } }
@@ -157,7 +165,7 @@ impl Render for Figures {
         html! {
             dl.figures {
                 @for (label, value, state) in &self.0 {
-                    div.(state.class()) { dt { (label) } dd { (value) } }
+                    div.(state.class()) { dt { (clean(label)) } dd { (clean(value)) } }
                 }
             }
         }
@@ -202,7 +210,7 @@ impl Render for Facts {
     fn render(&self) -> Markup {
         html! {
             article.card.many.brief[self.is_brief()] {
-                h3 { (self.title) }
+                h3 { (clean(&self.title)) }
                 dl { @for (name, value) in &self.facts { div { dt { (clean(name)) } dd { (clean(value)) } } } }
             }
         }
@@ -230,7 +238,7 @@ impl Hint {
 impl Render for Hint {
     fn render(&self) -> Markup {
         html! {
-            div.empty.hint { p { (prose(&self.text)) } pre tabindex="0" { code { (self.command) } } }
+            div.empty.hint { p { (prose(&clean_to(&self.text, PROSE_CHARS_MAX))) } pre tabindex="0" { code { (shown(&self.command)) } } }
         }
     }
 }

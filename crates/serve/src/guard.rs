@@ -12,26 +12,28 @@ use futures::FutureExt as _;
 use http::header;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 
+use crate::admin;
 use crate::page;
 use crate::server::Audience;
 use crate::shell::Parts;
 
 mod host;
+mod origin;
 mod redact;
 
 /// The largest request body. Routes that read one through an extractor are held to it by axum's body limit.
 pub(crate) const BODY_BYTES_MAX: usize = 64 * 1024;
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Carried by every answer. No inline script or style passes, nothing is loaded from elsewhere, no other page frames us.
-const HEADERS: [(&str, &str); 5] = [
-    (
-        "content-security-policy",
-        "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; font-src 'self'; \
-         connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-    ),
+/// No inline script or style passes, nothing is loaded from elsewhere, no other page frames us.
+const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; font-src 'self'; \
+                      connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+const POLICY_WITH_FORMS: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; font-src 'self'; \
+                                 connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
+
+/// Carried by every answer, with a policy.
+const HEADERS: [(&str, &str); 3] = [
     ("x-content-type-options", "nosniff"),
-    ("referrer-policy", "no-referrer"),
     ("cross-origin-opener-policy", "same-origin"),
     ("cross-origin-resource-policy", "same-origin"),
 ];
@@ -57,10 +59,43 @@ impl Guard {
         }
     }
 
-    fn methods(&self) -> &'static [Method] {
+    /// Whether the listener has a route at this path that writes, and none that reads.
+    fn writes_at(&self, path: &str) -> bool {
         match self.audience {
-            Audience::Main | Audience::Monitoring | Audience::Admin => &[Method::GET, Method::HEAD],
+            Audience::Main | Audience::Monitoring => false,
+            Audience::Admin => self.parts.on_shutdown.is_some() && path == admin::SHUTDOWN,
         }
+    }
+
+    fn policies(&self) -> [(&'static str, &'static str); 2] {
+        let (content, referrer) = match self.audience {
+            Audience::Main | Audience::Monitoring => (POLICY, "no-referrer"),
+            // With `no-referrer` a browser hides the origin of our own form from us.
+            Audience::Admin => (POLICY_WITH_FORMS, "same-origin"),
+        };
+        [
+            ("content-security-policy", content),
+            ("referrer-policy", referrer),
+        ]
+    }
+
+    /// The answer to a method that does not fit the address.
+    fn wrong_method(&self, request: &Request) -> Option<Response> {
+        let (methods, allow, text): (&[Method], _, _) = if self.writes_at(request.uri().path()) {
+            let text = "this address only writes: use POST\n";
+            (&[Method::POST], "POST", text)
+        } else {
+            let text = "this address only reads: use GET or HEAD\n";
+            (&[Method::GET, Method::HEAD], "GET, HEAD", text)
+        };
+        if methods.contains(request.method()) {
+            return None;
+        }
+        let mut response = page::text(StatusCode::METHOD_NOT_ALLOWED, text);
+        response
+            .headers_mut()
+            .insert(header::ALLOW, HeaderValue::from_static(allow));
+        Some(response)
     }
 
     /// The answer to a request that no handler shall see.
@@ -71,15 +106,13 @@ impl Guard {
                         or let a proxy send `Host: localhost`\n";
             return Some(page::text(StatusCode::MISDIRECTED_REQUEST, text));
         }
-        if !self.methods().contains(request.method()) {
-            let mut response = page::text(
-                StatusCode::METHOD_NOT_ALLOWED,
-                "this address only reads: use GET or HEAD\n",
-            );
-            response
-                .headers_mut()
-                .insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
-            return Some(response);
+        if let Some(refusal) = self.wrong_method(request) {
+            return Some(refusal);
+        }
+        if self.writes_at(request.uri().path()) && !origin::may_write(request) {
+            let text = "this was sent by a page that is not of this address; open the admin page by the machine's IP address \
+                        or as localhost and press its button, or send the request with `curl -X POST`\n";
+            return Some(page::text(StatusCode::FORBIDDEN, text));
         }
         if announced_bytes(request.headers()) > BODY_BYTES_MAX {
             let text = format!("the request body is larger than {BODY_BYTES_MAX} bytes\n");
@@ -128,13 +161,14 @@ fn announced_bytes(headers: &HeaderMap) -> usize {
 
 /// The outermost layer of every router.
 pub(crate) async fn guard(State(guard): State<Guard>, request: Request, next: Next) -> Response {
+    let policies = guard.policies();
     let response = match guard.refusal(&request) {
         Some(refusal) => refusal,
         None => guard.run(request, next).await,
     };
     let mut response = redact::response(response).await;
     let headers = response.headers_mut();
-    for (name, value) in HEADERS {
+    for (name, value) in HEADERS.into_iter().chain(policies) {
         headers.insert(name, HeaderValue::from_static(value));
     }
     headers

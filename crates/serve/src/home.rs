@@ -8,6 +8,7 @@ use crate::section::Card;
 use crate::shell::NextStep;
 use crate::sparkline;
 use crate::status::{Process, Status, Summary};
+use crate::subpage;
 
 pub(crate) fn render(status: &Status<'_>) -> Markup {
     html! {
@@ -20,7 +21,7 @@ pub(crate) fn render(status: &Status<'_>) -> Markup {
     }
 }
 
-fn banner(status: &Status<'_>) -> Markup {
+pub(crate) fn banner(status: &Status<'_>) -> Markup {
     html! {
         section.banner.(status.state.class()) {
             span.disc.(status.state.class()) aria-hidden="true" {}
@@ -52,16 +53,30 @@ fn section_block(section: &Summary<'_>) -> Markup {
             @if section.cards.is_empty() {
                 p.empty { "Nothing to show yet." }
             } @else {
-                div.cards { @for card in &section.cards { (card_block(card)) } }
+                div.cards { @for card in &section.cards { (card_block(card, section.slug)) } }
             }
         }
     }
 }
 
-fn card_block(card: &Card) -> Markup {
+/// The title, linked where the card has a page of its own.
+fn title(card: &Card, slug: &str) -> Markup {
+    let address = card
+        .page
+        .as_ref()
+        .and_then(|page| subpage::address(slug, page));
+    html! {
+        @match address {
+            Some(address) => { a href=(address) { (card.title) } }
+            None => { (card.title) }
+        }
+    }
+}
+
+fn card_block(card: &Card, slug: &str) -> Markup {
     html! {
         article.card.(card.state.class()) {
-            h3 { (dot(card.state)) (card.title) }
+            h3 { (dot(card.state)) (title(card, slug)) }
             @if !card.value.is_empty() {
                 p.value { (card.value) @if !card.label.is_empty() { " " span.label { (card.label) } } }
             }
@@ -91,7 +106,7 @@ fn next_steps(steps: &[NextStep]) -> Markup {
     }
 }
 
-fn process(process: &Process<'_>) -> Markup {
+pub(crate) fn process(process: &Process<'_>) -> Markup {
     let identity = process.identity;
     html! {
         section.block {

@@ -1,7 +1,8 @@
 //! The monitoring server: home page, health, readiness, metrics, and the frame into which every part of the product puts
 //! its own section.
 //!
-//! This crate reads; it never runs a stage and never opens a lake. What it shows is passed in: a part implements
+//! This crate never runs a stage and never opens a lake, and what it serves is read, but for one address: `POST /shutdown` on
+//! the admin port calls what the binary handed in. What it shows is passed in: a part implements
 //! [`Section`], reports to [`Readiness`], and registers its metrics with the registry given to [`ShellBuilder::metrics`].
 //! A section therefore cannot hurt the server: one that hangs or panics becomes a red card.
 //!
@@ -11,17 +12,21 @@
 //! | `server.rs`, `stall.rs`, `timer.rs` | accept loop, connection limits, slow clients |
 //! | `guard.rs`, `guard/` | what every request must pass and every answer carries |
 //! | `routes.rs` | which address shows what |
-//! | `section.rs`, `sparkline.rs` | what a part of the product hands in |
-//! | `content.rs`, `content/` | what its own page is made of |
+//! | `section.rs`, `subpage.rs`, `sparkline.rs` | what a part of the product hands in: cards, a page, pages below it |
+//! | `content.rs`, `content/` | what its pages are made of: panels, tables, bars, graphs over time, heat maps |
 //! | `status.rs`, `home.rs`, `page.rs` | gathering, home page, layout |
+//! | `notice.rs` | red banners at the top of every page |
+//! | `admin.rs` | the admin port: its page, and the one route that writes |
 //! | `health.rs`, `metrics.rs`, `asset.rs` | `/healthz` and `/readyz`, `/metrics`, `/assets` |
 
+mod admin;
 mod asset;
 mod content;
 mod guard;
 mod health;
 mod home;
 mod metrics;
+mod notice;
 mod page;
 mod routes;
 mod section;
@@ -30,12 +35,17 @@ mod shell;
 mod sparkline;
 mod stall;
 mod status;
+mod subpage;
 mod timer;
 
-pub use content::{Bars, Cell, Content, Curve, Facts, Figures, Hint, Panel, Table, clean, span};
+pub use content::{
+    Bars, Cell, Content, Curve, Facts, Figures, HeatMap, Hint, Panel, Plot, Table, Tally, clean,
+    span,
+};
 pub use guard::Verbatim;
 pub use health::{Check, Readiness};
 pub use maud::Markup;
+pub use notice::Notices;
 pub use section::{Card, Section, State};
 pub use server::{Audience, ListenError};
 pub use shell::{Identity, NextStep, Shell, ShellBuilder};

@@ -7,6 +7,7 @@ use http::{HeaderValue, StatusCode};
 use maud::{DOCTYPE, Markup, html};
 use serde::Serialize;
 
+use crate::notice;
 use crate::section::State;
 use crate::shell::Parts;
 
@@ -56,7 +57,11 @@ pub(crate) fn page(
             body {
                 a.skip href="#main" { "Skip to content" }
                 (header(parts, path))
-                main #main .wrap tabindex="-1" { (main) }
+                main #main .wrap tabindex="-1" {
+                    // The home page begins with everything that needs attention.
+                    @if path != "/" { (notice::banner(&parts.notices.all())) }
+                    (main)
+                }
                 (footer(parts))
             }
         }
@@ -102,7 +107,16 @@ fn header(parts: &Parts, path: &str) -> Markup {
 }
 
 fn link(to: &str, words: &str, path: &str) -> Markup {
-    html! { a href=(to) aria-current=[(to == path).then_some("page")] { (words) } }
+    let is_below = || {
+        path.strip_prefix(to)
+            .is_some_and(|rest| rest.starts_with('/'))
+    };
+    let current = if to == path {
+        Some("page")
+    } else {
+        is_below().then_some("true")
+    };
+    html! { a href=(to) aria-current=[current] { (words) } }
 }
 
 /// A sentence in which names stand in backticks, as in all messages of the product.

@@ -4,37 +4,42 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, State};
+use axum::extract::rejection::PathRejection;
+use axum::extract::{DefaultBodyLimit, Path, State};
 use axum::middleware;
 use axum::response::Response;
-use axum::routing::get;
+use axum::routing::{MethodRouter, get};
 use http::{HeaderMap, StatusCode};
 
 use crate::guard::{self, BODY_BYTES_MAX, Guard};
 use crate::section::Section;
 use crate::server::Audience;
 use crate::shell::Parts;
-use crate::{health, home, metrics, page, status};
+use crate::{admin, health, home, metrics, page, status, subpage};
 
 /// First parts of addresses that no section can have.
-pub(crate) const RESERVED: [&str; 7] = [
-    "api", "assets", "config", "healthz", "metrics", "readyz", "status",
+pub(crate) const RESERVED: [&str; 8] = [
+    "api", "assets", "config", "healthz", "metrics", "readyz", "shutdown", "status",
 ];
 
 /// The routes of one listener behind its guard. Here the audience decides which routes exist.
 pub(crate) fn router(parts: &Arc<Parts>, audience: Audience, bound: SocketAddr) -> Router {
     let guard = Guard::new(parts, audience, bound);
+    let admin = match audience {
+        Audience::Admin => admin::routes(parts),
+        Audience::Main | Audience::Monitoring => None,
+    };
     reading(parts)
+        .merge(admin.unwrap_or_else(|| Router::new().route("/", get(show_home))))
         .fallback(async |State(parts): State<Arc<Parts>>| page::not_found(&parts))
         .with_state(Arc::clone(parts))
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .layer(middleware::from_fn_with_state(guard, guard::guard))
 }
 
-/// What every listener has.
+/// What every listener has besides its first page.
 fn reading(parts: &Arc<Parts>) -> Router<Arc<Parts>> {
     let mut router = Router::new()
-        .route("/", get(show_home))
         .route("/status.json", get(show_status))
         .route("/healthz", get(async || health::alive()))
         .route("/readyz", get(show_readiness))
@@ -52,13 +57,41 @@ fn reading(parts: &Arc<Parts>) -> Router<Arc<Parts>> {
         .filter(|section| section.page().is_some())
     {
         let path = format!("/{}", section.slug());
+        let below = subpages(Arc::clone(section));
         let section = Arc::clone(section);
         let show = async move |State(parts): State<Arc<Parts>>| {
             show_section(&parts, section.as_ref()).await
         };
         router = router.route(&path, get(show));
+        router = router.route(&format!("{path}/{{name}}"), below);
     }
     router
+}
+
+/// What answers below a section.
+fn subpages(section: Arc<dyn Section>) -> MethodRouter<Arc<Parts>> {
+    get(
+        async move |State(parts): State<Arc<Parts>>, name: Result<Path<String>, PathRejection>| {
+            match name {
+                Ok(Path(name)) => show_subpage(&parts, section.as_ref(), &name).await,
+                // It cannot be decoded.
+                Err(_) => page::not_found(&parts),
+            }
+        },
+    )
+}
+
+/// Asks the section only for names that can be one.
+async fn show_subpage(parts: &Parts, section: &dyn Section, name: &str) -> Response {
+    let Some(path) = subpage::address(section.slug(), name) else {
+        return page::not_found(parts);
+    };
+    let Some(content) = section.subpage(name) else {
+        return page::not_found(parts);
+    };
+    let main = subpage::framed(section, name, &content.await);
+    let title = format!("{name} · {}", section.title());
+    page::page(parts, StatusCode::OK, &path, &title, &main)
 }
 
 async fn show_home(State(parts): State<Arc<Parts>>) -> Response {

@@ -23,6 +23,13 @@ pub trait Section: Send + Sync {
         None
     }
 
+    /// The content of `/<slug>/<name>`, for a section that has a page; nothing for a name it does not know, which is then
+    /// answered with 404. A name is a letter or digit followed by letters, digits, `_`, `.` and `-`, 100 in all at
+    /// most; others are answered without asking.
+    fn subpage<'a>(&'a self, _name: &'a str) -> Option<BoxFuture<'a, Markup>> {
+        None
+    }
+
     /// Brings what its metrics show up to date, before they are read. One that takes longer than a second is not waited
     /// for: the metrics then show what was last known.
     fn refresh(&self) -> BoxFuture<'_, ()> {
@@ -75,6 +82,7 @@ pub struct Card {
     pub(crate) note: Option<String>,
     pub(crate) details: Vec<Detail>,
     pub(crate) series: Option<Series>,
+    pub(crate) page: Option<String>,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -101,6 +109,7 @@ impl Card {
             note: None,
             details: Vec::new(),
             series: None,
+            page: None,
         }
     }
 
@@ -126,6 +135,13 @@ impl Card {
             key: key.into(),
             value: value.into(),
         });
+        self
+    }
+
+    /// The name of the page of this card: its title leads to `/<slug>/<name>`, see [`Section::subpage`].
+    #[must_use]
+    pub fn page(mut self, name: impl Into<String>) -> Self {
+        self.page = Some(name.into());
         self
     }
 

@@ -35,15 +35,15 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 
 /// For whom a listener is, which decides what it lets through.
 ///
-/// All routes read, so all listeners serve the same today. Routes that write belong to `Main` and `Admin` only: see
-/// `Guard` for the methods and `routes::router` for the routes.
+/// Routes that read are the same for all. Routes that write exist for `Admin` only: see `Guard` for the methods and
+/// `routes::router` for the routes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Audience {
     /// `serve.listen`: the dashboard and the API.
     Main,
     /// `serve.monitoring_listen`: only what reads; safe to expose.
     Monitoring,
-    /// `serve.admin_listen`: an operator of this process.
+    /// `serve.admin_listen`: an operator of this process, who may shut it down. Whoever reaches it is taken for one.
     Admin,
 }
 

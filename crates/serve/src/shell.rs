@@ -9,8 +9,10 @@ use jiff::Timestamp;
 use prometheus_client::registry::Registry;
 use serde::Serialize;
 
+use crate::admin::OnShutdown;
 use crate::asset::Assets;
 use crate::health::Readiness;
+use crate::notice::Notices;
 use crate::routes;
 use crate::section::Section;
 use crate::server::{self, Audience, ListenError};
@@ -65,6 +67,8 @@ pub(crate) struct Parts {
     pub(crate) metrics: Arc<Registry>,
     pub(crate) sections: Vec<Arc<dyn Section>>,
     pub(crate) next_steps: Vec<NextStep>,
+    pub(crate) notices: Notices,
+    pub(crate) on_shutdown: Option<OnShutdown>,
     pub(crate) assets: Assets,
 }
 
@@ -81,6 +85,8 @@ impl Shell {
             metrics: Arc::default(),
             sections: Vec::new(),
             next_steps: Vec::new(),
+            notices: Notices::new(),
+            on_shutdown: None,
             assets: Assets::embedded(),
         })
     }
@@ -152,6 +158,21 @@ impl ShellBuilder {
     #[must_use]
     pub fn next_steps(mut self, next_steps: Vec<NextStep>) -> Self {
         self.0.next_steps = next_steps;
+        self
+    }
+
+    /// The red banners at the top of every page.
+    #[must_use]
+    pub fn notices(mut self, notices: &Notices) -> Self {
+        self.0.notices = notices.clone();
+        self
+    }
+
+    /// What `POST /shutdown` on listeners for [`Audience::Admin`] does. It should return at once, as cancelling a token
+    /// does, and may be called several times. Without it there is no such address anywhere.
+    #[must_use]
+    pub fn on_shutdown(mut self, on_shutdown: impl Fn() + Send + Sync + 'static) -> Self {
+        self.0.on_shutdown = Some(Arc::new(on_shutdown));
         self
     }
 

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use maud::{Markup, html};
 
+use crate::content::clean;
 use crate::section::Series;
 
 const WIDTH: f64 = 240.0;
@@ -31,7 +32,11 @@ pub(crate) fn draw(series: &Series) -> Option<Markup> {
     let high = values.iter().copied().fold(f64::MIN, f64::max);
     let points = points(values, low, high);
     let top = number(high);
-    let title = format!("{}: now {}, highest {top}", series.title, number(newest));
+    let title = format!(
+        "{}: now {}, highest {top}",
+        clean(&series.title),
+        number(newest)
+    );
     let bottom = HEIGHT;
     Some(html! {
         svg.spark viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } preserveAspectRatio="none" role="img" aria-label=(title) {

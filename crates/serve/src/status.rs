@@ -7,6 +7,7 @@ use futures::FutureExt as _;
 use futures::future::join_all;
 use serde::Serialize;
 
+use crate::notice::Notice;
 use crate::section::{Card, Section, State};
 use crate::shell::{Identity, NextStep, Parts};
 
@@ -18,6 +19,7 @@ pub(crate) struct Status<'a> {
     pub(crate) state: State,
     pub(crate) summary: String,
     pub(crate) attention: Vec<Attention>,
+    pub(crate) notices: Vec<Notice>,
     pub(crate) process: Process<'a>,
     pub(crate) sections: Vec<Summary<'a>>,
     pub(crate) next_steps: &'a [NextStep],
@@ -56,7 +58,8 @@ pub(crate) async fn gather(parts: &Parts) -> Status<'_> {
             .map(|section| summary(parts, section.as_ref())),
     )
     .await;
-    let attention = attention(parts, &sections);
+    let notices = parts.notices.all();
+    let attention = attention(parts, &notices, &sections);
     Status {
         state: attention
             .iter()
@@ -65,6 +68,7 @@ pub(crate) async fn gather(parts: &Parts) -> Status<'_> {
             .unwrap_or(State::Good),
         summary: headline(attention.len()),
         attention,
+        notices,
         process: Process {
             identity: &parts.identity,
             uptime_seconds: parts.clock.since(parts.built_at).as_secs(),
@@ -105,9 +109,14 @@ fn broken(section: &dyn Section, why: &str) -> Card {
         .note(why)
 }
 
-/// Failing checks first, then cards; a card named like a failing check says nothing new.
-fn attention(parts: &Parts, sections: &[Summary<'_>]) -> Vec<Attention> {
+/// Notices and failing checks first, then cards; a card named like a failing check says nothing new.
+fn attention(parts: &Parts, notices: &[Notice], sections: &[Summary<'_>]) -> Vec<Attention> {
     let failing = parts.readiness.failing();
+    let notices = notices.iter().map(|notice| Attention {
+        name: notice.name.clone(),
+        state: State::Bad,
+        reason: notice.reason.clone(),
+    });
     let checks = failing.iter().map(|check| Attention {
         name: check.name.clone(),
         state: State::Bad,
@@ -127,7 +136,7 @@ fn attention(parts: &Parts, sections: &[Summary<'_>]) -> Vec<Attention> {
             state: card.state,
             reason: reason(card),
         });
-    checks.chain(cards).collect()
+    notices.chain(checks).chain(cards).collect()
 }
 
 fn reason(card: &Card) -> String {

@@ -1,14 +1,19 @@
 //! A real disk on which the process dies at a chosen operation, so that a test can kill the real binary anywhere.
 
+use std::ffi::OsStr;
 use std::io;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use jiff::Timestamp;
 use rustix::process::{Signal, getpid, kill_process};
 
-use super::{DirEntry, Disk, DiskDir, DiskFile, DiskLock, Metadata, Open, RealDisk, Wait};
+use super::{
+    DirEntry, Disk, DiskDir, DiskFile, DiskFolder, DiskLock, Metadata, NewFile, Open, RealDisk,
+    Wait,
+};
 
 /// The disk of the machine, until the operation of a number. Only operations that change something, or make a change
 /// durable, have one.
@@ -109,6 +114,12 @@ impl Disk for MortalDisk {
         RealDisk.open_beneath(root, below)
     }
 
+    fn open_folder(&self, path: &Path) -> io::Result<Box<dyn DiskFolder>> {
+        let inner = RealDisk.open_folder(path)?;
+        let fate = Arc::clone(&self.0);
+        Ok(Box::new(MortalFolder { inner, fate }))
+    }
+
     fn metadata(&self, path: &Path) -> io::Result<Metadata> {
         RealDisk.metadata(path)
     }
@@ -176,5 +187,54 @@ impl DiskDir for MortalDir {
     fn sync(&self) -> io::Result<()> {
         self.fate.step();
         self.inner.sync()
+    }
+}
+
+#[derive(Debug)]
+struct MortalFolder {
+    inner: Box<dyn DiskFolder>,
+    fate: Arc<Fate>,
+}
+
+impl DiskFolder for MortalFolder {
+    fn folder(&self, name: &OsStr) -> io::Result<Box<dyn DiskFolder>> {
+        self.fate.step();
+        let inner = self.inner.folder(name)?;
+        let fate = Arc::clone(&self.fate);
+        Ok(Box::new(Self { inner, fate }))
+    }
+
+    fn open(&self, name: &OsStr) -> io::Result<Box<dyn DiskFile>> {
+        self.inner.open(name)
+    }
+
+    fn new_file(&self, temp: &OsStr) -> io::Result<Box<dyn NewFile>> {
+        self.fate.step();
+        let inner = self.inner.new_file(temp)?;
+        let fate = Arc::clone(&self.fate);
+        Ok(Box::new(MortalNewFile { inner, fate }))
+    }
+
+    fn sync_file_system(&self) -> io::Result<()> {
+        self.fate.step();
+        self.inner.sync_file_system()
+    }
+}
+
+#[derive(Debug)]
+struct MortalNewFile {
+    inner: Box<dyn NewFile>,
+    fate: Arc<Fate>,
+}
+
+impl NewFile for MortalNewFile {
+    fn write_all(&mut self, data: &[u8]) -> io::Result<()> {
+        self.fate.step();
+        self.inner.write_all(data)
+    }
+
+    fn publish(self: Box<Self>, name: &OsStr, modified: Timestamp) -> io::Result<()> {
+        self.fate.step();
+        self.inner.publish(name, modified)
     }
 }

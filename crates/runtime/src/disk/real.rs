@@ -11,12 +11,15 @@ use jiff::Timestamp;
 use rustix::fs::{CWD, FlockOperation, OFlags, RenameFlags, flock, renameat_with};
 
 mod beneath;
+mod folder;
 mod lease;
 
 #[cfg(test)]
 mod tests;
 
-use super::{DirEntry, Disk, DiskDir, DiskFile, DiskLock, FileId, Kind, Metadata, Open, Wait};
+use super::{
+    DirEntry, Disk, DiskDir, DiskFile, DiskFolder, DiskLock, FileId, Kind, Metadata, Open, Wait,
+};
 use crate::sys;
 
 /// The file system of the machine.
@@ -116,6 +119,10 @@ impl Disk for RealDisk {
 
     fn open_beneath(&self, root: &Path, below: &Path) -> io::Result<Box<dyn DiskFile>> {
         Ok(Box::new(RealFile(beneath::open(root, below)?)))
+    }
+
+    fn open_folder(&self, path: &Path) -> io::Result<Box<dyn DiskFolder>> {
+        Ok(Box::new(folder::open(path)?))
     }
 
     fn metadata(&self, path: &Path) -> io::Result<Metadata> {

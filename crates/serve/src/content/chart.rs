@@ -2,6 +2,7 @@
 
 use maud::{Markup, Render, html};
 
+use super::text::clean;
 use crate::section::Series;
 use crate::sparkline;
 
@@ -62,9 +63,9 @@ impl Render for Bars {
             .max(1);
         html! {
             article.card {
-                h3 { (self.title) }
+                h3 { (clean(&self.title)) }
                 @if self.bars.is_empty() {
-                    p.none { (self.empty) }
+                    p.none { (clean(&self.empty)) }
                 } @else {
                     ul.bars { @for bar in &self.bars { (bar.draw(most)) } }
                 }
@@ -77,12 +78,12 @@ impl Bar {
     fn draw(&self, most: u64) -> Markup {
         html! {
             li {
-                span.bar-name { (self.name) }
+                span.bar-name { (clean(&self.name)) }
                 svg.bar aria-hidden="true" {
                     rect.bar-all height="100%" width={ (percent(self.value, most)) "%" } {}
                     rect.bar-marked height="100%" width={ (percent(self.marked, most)) "%" } {}
                 }
-                span.bar-value { (self.hint) }
+                span.bar-value { (clean(&self.hint)) }
             }
         }
     }
@@ -130,8 +131,8 @@ impl Render for Curve {
     fn render(&self) -> Markup {
         html! {
             article.card.curve {
-                h3 { (self.series.title) }
-                @if !self.value.is_empty() { p.value { (self.value) " " span.label { (self.label) } } }
+                h3 { (clean(&self.series.title)) }
+                @if !self.value.is_empty() { p.value { (clean(&self.value)) " " span.label { (clean(&self.label)) } } }
                 @match sparkline::draw(&self.series) {
                     Some(curve) => { (curve) }
                     None => { p.none { "The curve begins with the second interval." } }

@@ -2,7 +2,11 @@
 
 use maud::{Markup, Render, html};
 
-use super::text::{clean, visible};
+use super::PROSE_CHARS_MAX;
+use super::text::{clean, clean_to, shown};
+use crate::page::{dot, prose};
+use crate::section::State;
+use crate::subpage;
 
 /// How many rows a table has at most.
 const ROWS_MAX: usize = 50;
@@ -19,7 +23,11 @@ pub struct Table {
 
 /// One cell.
 #[derive(Clone, Debug)]
-pub struct Cell(Kind, String);
+pub struct Cell {
+    kind: Kind,
+    text: String,
+    link: Option<String>,
+}
 
 #[derive(Clone, Copy, Debug)]
 enum Kind {
@@ -28,40 +36,70 @@ enum Kind {
     Number,
     Code,
     Command,
+    Prose,
+    State(State),
 }
 
 impl Cell {
     /// Words.
     #[must_use]
     pub fn text(text: impl AsRef<str>) -> Self {
-        Self(Kind::Text, clean(text.as_ref()))
+        Self::of(Kind::Text, clean(text.as_ref()))
     }
 
     /// A time or another few words that are not broken.
     #[must_use]
     pub fn time(text: impl AsRef<str>) -> Self {
-        Self(Kind::Time, clean(text.as_ref()))
+        Self::of(Kind::Time, clean(text.as_ref()))
     }
 
     /// A number, set to the right.
     #[must_use]
     pub fn number(number: u64) -> Self {
-        Self(Kind::Number, number.to_string())
+        Self::of(Kind::Number, number.to_string())
     }
 
     /// A name of something.
     #[must_use]
     pub fn code(text: impl AsRef<str>) -> Self {
-        Self(Kind::Code, clean(text.as_ref()))
+        Self::of(Kind::Code, clean(text.as_ref()))
     }
 
     /// A command to copy, which is not cut.
     #[must_use]
     pub fn command(text: impl AsRef<str>) -> Self {
-        Self(
-            Kind::Command,
-            text.as_ref().chars().map(visible).collect::<String>(),
-        )
+        Self::of(Kind::Command, shown(text.as_ref()))
+    }
+
+    /// A reason or another sentence, in which names stand in backticks. It is wrapped and has room for more words.
+    #[must_use]
+    pub fn prose(text: impl AsRef<str>) -> Self {
+        Self::of(Kind::Prose, clean_to(text.as_ref(), PROSE_CHARS_MAX))
+    }
+
+    /// A few words with the mark of a state before them, such as how something ended.
+    #[must_use]
+    pub fn state(state: State, text: impl AsRef<str>) -> Self {
+        Self::of(Kind::State(state), clean(text.as_ref()))
+    }
+
+    /// The name of a page of the section `slug`, leading there: see [`crate::Section::subpage`]. A name that cannot be that of
+    /// a page is shown without a link.
+    #[must_use]
+    pub fn page(slug: &str, name: impl AsRef<str>) -> Self {
+        let name = name.as_ref();
+        Self {
+            link: subpage::address(slug, name),
+            ..Self::of(Kind::Code, clean(name))
+        }
+    }
+
+    fn of(kind: Kind, text: String) -> Self {
+        Self {
+            kind,
+            text,
+            link: None,
+        }
     }
 }
 
@@ -112,13 +150,13 @@ impl Render for Table {
     fn render(&self) -> Markup {
         html! {
             div.part {
-                h3 { (self.title) }
+                h3 { (clean(&self.title)) }
                 @if self.rows.is_empty() && self.more.is_none() {
-                    p.none { (self.empty) }
+                    p.none { (clean(&self.empty)) }
                 } @else {
                     div.sheet {
                         @if !self.rows.is_empty() { (self.grid()) }
-                        @if let Some(more) = &self.more { p.more { (crate::page::prose(more)) } }
+                        @if let Some(more) = &self.more { p.more { (prose(&shown(more))) } }
                     }
                 }
             }
@@ -148,17 +186,23 @@ impl Table {
 
 impl Cell {
     fn is_number(&self) -> bool {
-        matches!(self.0, Kind::Number)
+        matches!(self.kind, Kind::Number)
     }
 }
 
 impl Render for Cell {
     fn render(&self) -> Markup {
-        match self.0 {
-            Kind::Text | Kind::Number => html! { span { (self.1) } },
-            Kind::Time => html! { span.time { (self.1) } },
-            Kind::Code => html! { code { (self.1) } },
-            Kind::Command => html! { code.command { (self.1) } },
+        let text = match self.kind {
+            Kind::Text | Kind::Number => html! { span { (self.text) } },
+            Kind::Time => html! { span.time { (self.text) } },
+            Kind::Code => html! { code { (self.text) } },
+            Kind::Command => html! { code.command { (self.text) } },
+            Kind::Prose => html! { span.prose { (prose(&self.text)) } },
+            Kind::State(state) => html! { span.state { (dot(state)) (self.text) } },
+        };
+        match &self.link {
+            Some(address) => html! { a href=(address) { (text) } },
+            None => text,
         }
     }
 }

@@ -7,15 +7,25 @@ pub(super) const CHARS_MAX: usize = 240;
 /// is too long is cut.
 #[must_use]
 pub fn clean(text: &str) -> String {
-    let mut shown: String = text.chars().take(CHARS_MAX).map(visible).collect();
-    if text.chars().nth(CHARS_MAX).is_some() {
+    clean_to(text, CHARS_MAX)
+}
+
+/// [`clean`], for a text that is worth more characters than most.
+pub(crate) fn clean_to(text: &str, chars_max: usize) -> String {
+    let mut shown: String = text.chars().take(chars_max).map(visible).collect();
+    if text.chars().nth(chars_max).is_some() {
         shown.push('…');
     }
     shown
 }
 
+/// [`clean`], for a text that must not be cut, such as a command to copy.
+pub(super) fn shown(text: &str) -> String {
+    text.chars().map(visible).collect()
+}
+
 /// The character, or a mark in its place.
-pub(super) fn visible(c: char) -> char {
+fn visible(c: char) -> char {
     if commands(c) { '\u{fffd}' } else { c }
 }
 
@@ -25,6 +35,22 @@ fn commands(c: char) -> bool {
         || matches!(c,
             '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
             | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+/// A whole number with a comma before every three digits.
+pub(super) fn grouped(digits: &str) -> String {
+    let (sign, digits) = match digits.strip_prefix('-') {
+        Some(digits) => ("-", digits),
+        None => ("", digits),
+    };
+    let mut text = sign.to_owned();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
 }
 
 const YEAR: u64 = 365 * 86_400;
