@@ -7,16 +7,18 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::config::units::Bytes;
 
+pub(crate) mod feed;
 pub(crate) mod journal;
 pub(crate) mod spool;
 pub(crate) mod words;
 
+use feed::{AuditArgs, ConsolidateArgs, DeleteArgs, FeedCommand, GapsArgs, RetrieveArgs};
 use journal::JournalCommand;
 use spool::{CollectArgs, ImportArgs, ObjectHomeArgs, SchemaArgs, SpoolCommand};
 
 const EXAMPLES: &str = "Examples:
   cannery up                         run everything on this machine
-  cannery collect                    collect the files of the configured spools
+  cannery collect                    collect the configured spools and feeds
   cannery ls ndt/foo1/2026/11/15     see what was collected
   cannery doctor                     check configuration, lake, disk and limits
   cannery lake put a/b.json b.json   store an object
@@ -76,9 +78,9 @@ pub(crate) enum Command {
         after_help = "Example:\n  cannery up --workspace /srv/cannery\n\nCtrl-C stops it; SIGHUP reads the configuration again."
     )]
     Up(UpArgs),
-    /// Collect small files from folders into the lake, until it is told to stop
+    /// Collect small files from folders, and feeds from URLs, into the lake, until it is told to stop
     #[command(
-        after_help = "Examples:\n  cannery collect --config-file cannery.yml\n  cannery collect --experiment ndt --datatype foo1 --home /var/spool\n\nWithout --experiment, all spools of the configuration. Ctrl-C or SIGTERM flushes; exit code 3 when something is left for the next start."
+        after_help = "Examples:\n  cannery collect --config-file cannery.yml\n  cannery collect --experiment ndt --datatype foo1 --home /var/spool\n\nWithout --experiment, all spools and feeds of the configuration. Ctrl-C or SIGTERM flushes; exit code 3 when something is left for the next start."
     )]
     Collect(CollectArgs),
     /// Collect a backlog from another folder once, and end
@@ -86,6 +88,39 @@ pub(crate) enum Command {
         after_help = "Example:\n  cannery import /mnt/old/spool --experiment ndt --datatype foo1\n\nFiles that the lake has already are recognised. A file leaves the folder once it is provably in the lake."
     )]
     Import(ImportArgs),
+    /// Ship everything that is on this machine's disk, also of an hour that is not over, and end
+    #[command(
+        after_help = "Example:\n  cannery clean --config-file cannery.yml\n\nTries until `flush_timeout`; exit code 3 with what is left. `cannery collect` does the same when it ends."
+    )]
+    Clean,
+    /// Try a feed, and see what this machine has of feeds
+    #[command(subcommand)]
+    Feed(FeedCommand),
+    /// Make the archives that replicas uploaded for an hour one
+    #[command(
+        after_help = "Examples:\n  cannery consolidate\n  cannery consolidate --feed-ids subway --start-time 2026-11-15\n\nNeeds the lake alone. A running `cannery collect` does it by itself; both at once are safe."
+    )]
+    Consolidate(ConsolidateArgs),
+    /// Find hours that are not merged, that a mirror lacks, or whose archives are damaged
+    #[command(
+        after_help = "Examples:\n  cannery audit --start-time 2026-11-01\n  cannery audit --fix\n\nReads every archive. Exit code 20 when something was found and not mended."
+    )]
+    Audit(AuditArgs),
+    /// Copy what feeds had in a time to this machine
+    #[command(
+        after_help = "Examples:\n  cannery retrieve --start-time 2026-11-15T06 --end-time 2026-11-15T09 --feed-ids subway --target-directory ./subway\n  cannery retrieve --start-time 2026-11-15 --end-time 2026-11-16 --target-directory ./day --collapse-feeds --collapse-time\n\nFiles go to FOLDER/FEED/YYYY/MM/DD/HH/. Exit code 10 when there is nothing, 3 when an archive was damaged."
+    )]
+    Retrieve(RetrieveArgs),
+    /// Remove what feeds had in a time from the lake, for good
+    #[command(
+        after_help = "Examples:\n  cannery delete --start-time 2026-11-15T06 --end-time 2026-11-15T09 --feed-ids subway --object-storage-ids main --dry-run\n  cannery delete --start-time 2026-11-15 --end-time 2026-11-16 --object-storage-ids main --lift\n\nA replica that uploads such an hour later does not bring it back, until --lift."
+    )]
+    Delete(DeleteArgs),
+    /// Show when nothing was collected of feeds, and why
+    #[command(
+        after_help = "Examples:\n  cannery gaps\n  cannery gaps --feed-ids subway --start-time 2026-11-01 --json\n\nThe last 24 hours unless a time is said. Exit code 20 when there are gaps."
+    )]
+    Gaps(GapsArgs),
     /// Write the table schemas of datatypes, to look at; uploads nothing
     #[command(
         after_help = "Example:\n  cannery schema --datatype foo1 --datatype bar1 --datatype-file bar1:/path/bar1.json"

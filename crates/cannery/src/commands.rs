@@ -3,11 +3,16 @@
 pub(crate) mod collect;
 pub(crate) mod config;
 pub(crate) mod doctor;
+pub(crate) mod feed;
+mod feed_watch;
+pub(crate) mod hours;
 pub(crate) mod journal;
 pub(crate) mod lake;
 mod lake_watch;
 pub(crate) mod manual;
 pub(crate) mod records;
+mod reload;
+pub(crate) mod retrieve;
 pub(crate) mod schema;
 mod signals;
 pub(crate) mod spool;

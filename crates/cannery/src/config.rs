@@ -10,9 +10,10 @@ use cannery_runtime::secret::redact;
 use serde::Serialize;
 
 pub(crate) mod environment;
+pub(crate) mod feed;
 pub(crate) mod journal;
 mod node;
-mod raw;
+pub(crate) mod raw;
 pub(crate) mod source;
 pub(crate) mod spool;
 mod storage;
@@ -21,6 +22,7 @@ mod typed;
 pub(crate) mod units;
 
 use environment::Environment;
+use feed::FeedConfig;
 use journal::JournalSettings;
 use node::{DEFAULT_NODE, check_node};
 use raw::{RawConfig, RawServe, RawStorage};
@@ -31,6 +33,9 @@ use units::Span;
 
 pub(crate) const DEFAULT_WORKSPACE: &str = "cannery-data";
 const DEFAULT_LISTEN: &str = "127.0.0.1:8420";
+const DEFAULT_MONITORING_HOURS: u32 = 72;
+/// A month: what is shown of feeds is held in memory.
+const MONITORING_HOURS_MAX: u32 = 31 * 24;
 const DEFAULT_FLUSH_TIMEOUT: Span = Span(Duration::from_secs(60));
 
 /// A checked configuration.
@@ -40,8 +45,10 @@ pub(crate) struct Config {
     pub(crate) node: String,
     pub(crate) object_storage: Vec<Storage>,
     pub(crate) spools: Vec<SpoolConfig>,
+    pub(crate) feeds: Vec<FeedConfig>,
     pub(crate) journals: BTreeMap<String, JournalSettings>,
     pub(crate) serve: Serve,
+    pub(crate) monitoring_hours: u32,
     pub(crate) flush_timeout: Span,
 }
 
@@ -49,6 +56,7 @@ pub(crate) struct Config {
 pub(crate) struct Serve {
     pub(crate) listen: SocketAddr,
     pub(crate) monitoring_listen: Option<SocketAddr>,
+    pub(crate) admin_listen: Option<SocketAddr>,
 }
 
 /// Who wrote a configuration.
@@ -161,9 +169,11 @@ impl Config {
         let node = check_node(raw.node.as_deref().unwrap_or(DEFAULT_NODE), origin)?;
         Ok(Self {
             spools: spool::check_all(raw.spools, &workspace, &node)?,
+            feeds: feed::check_all(raw.feeds)?,
             node,
             journals: journal::check(raw.journals)?,
             serve: Serve::check(&raw.serve)?,
+            monitoring_hours: check_monitoring_hours(raw.monitoring_hours)?,
             flush_timeout: raw.flush_timeout.unwrap_or(DEFAULT_FLUSH_TIMEOUT),
             object_storage,
             workspace,
@@ -184,10 +194,24 @@ impl Config {
             ("spools", self.spools != new.spools),
             ("journals", self.journals != new.journals),
             ("serve", self.serve != new.serve),
+            (
+                "monitoring_hours",
+                self.monitoring_hours != new.monitoring_hours,
+            ),
         ]
         .into_iter()
         .filter_map(|(key, differs)| differs.then_some(key))
         .collect()
+    }
+}
+
+fn check_monitoring_hours(hours: Option<u32>) -> Result<u32, ConfigError> {
+    match hours.unwrap_or(DEFAULT_MONITORING_HOURS) {
+        hours @ 1..=MONITORING_HOURS_MAX => Ok(hours),
+        _ => Err(ConfigError::new(
+            0,
+            format!("`monitoring_hours` must be between 1 and {MONITORING_HOURS_MAX}"),
+        )),
     }
 }
 
@@ -204,13 +228,12 @@ impl Serve {
                 )
             })
         };
+        let optional =
+            |key: &str, text: Option<&str>| text.map(|text| address(key, text)).transpose();
         Ok(Self {
             listen: address("listen", raw.listen.as_deref().unwrap_or(DEFAULT_LISTEN))?,
-            monitoring_listen: raw
-                .monitoring_listen
-                .as_deref()
-                .map(|text| address("monitoring_listen", text))
-                .transpose()?,
+            monitoring_listen: optional("monitoring_listen", raw.monitoring_listen.as_deref())?,
+            admin_listen: optional("admin_listen", raw.admin_listen.as_deref())?,
         })
     }
 }

@@ -25,6 +25,8 @@ pub(crate) enum ExitCode {
     Full = 13,
     /// A check found something.
     Findings = 20,
+    /// Ctrl-C, where not everything was done.
+    Interrupted = 130,
 }
 
 /// How a command failed.

@@ -4,6 +4,7 @@ mod cli;
 mod commands;
 mod config;
 mod failure;
+mod feeds;
 mod journals;
 mod lakes;
 mod logging;
@@ -85,6 +86,14 @@ async fn run(cli: &Cli, context: &Context) -> Result<ExitCode, Failure> {
         Command::Up(args) => commands::up::run(args, context).await,
         Command::Collect(args) => commands::collect::run(args, context).await,
         Command::Import(args) => commands::collect::import(args, context).await,
+        Command::Clean => commands::collect::clean(context).await,
+        Command::Feed(command) => commands::feed::run(command, context).await,
+        Command::Consolidate(args) => commands::hours::consolidate(args, context).await,
+        Command::Audit(args) => commands::hours::audit(args, context).await,
+
+        Command::Retrieve(args) => commands::retrieve::run(args, context).await,
+        Command::Delete(args) => commands::hours::delete(args, context).await,
+        Command::Gaps(args) => commands::hours::gaps(args, context).await,
         Command::Schema(args) => commands::schema::run(args, context).await,
         Command::Spool(command) => commands::spool::run(command, context).await,
         Command::Ls {

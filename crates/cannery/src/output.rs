@@ -88,6 +88,18 @@ impl Output {
         indicatif::ProgressBar::new_spinner()
     }
 
+    /// A progress bar over things that are counted, on a terminal only.
+    pub(crate) fn steps(self, count: u64, what: &str) -> indicatif::ProgressBar {
+        if self.json || !io::stderr().is_terminal() {
+            return indicatif::ProgressBar::hidden();
+        }
+        let style = indicatif::ProgressStyle::with_template("{msg} {bar:30} {pos}/{len} {eta}")
+            .expect("the template is valid");
+        indicatif::ProgressBar::new(count)
+            .with_style(style)
+            .with_message(printable(what))
+    }
+
     /// A progress bar over bytes, on a terminal only.
     pub(crate) fn progress(self, bytes: u64, what: &str) -> indicatif::ProgressBar {
         if self.json || !io::stderr().is_terminal() {

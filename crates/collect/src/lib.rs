@@ -1,8 +1,9 @@
-//! Collecting: from a folder of small files to the lake, each of them exactly once.
+//! Collecting: from a folder of small files, or from URLs, to the lake.
 //!
 //! | look here | for |
 //! |---|---|
 //! | `schema.rs` | schema files, and the table schemas in the lake that nodes share |
+//! | `feed.rs` | the path of a feed: asked, stored, packed by the hour, shipped |
 //! | `spool.rs` | the path of a file: found, taken, bundled, sealed, shipped, removed |
 //! | `inventory.rs` | what a node put into the lake, chained, and whether it is still there |
 //! | `quarantine.rs` | files that cannot be collected, kept with the reason |
@@ -10,6 +11,7 @@
 #![deny(missing_docs)]
 
 mod blocking;
+pub mod feed;
 mod gzip_lines;
 pub mod inventory;
 pub mod quarantine;
@@ -17,3 +19,4 @@ pub mod records;
 mod row;
 pub mod schema;
 pub mod spool;
+mod turns;

@@ -1,4 +1,4 @@
-//! `cannery collect` and `cannery import`: spools alone, without the rest of `up`.
+//! `cannery collect`, `clean` and `import`: spools and feeds, without the rest of `up`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,19 +8,21 @@ use cannery_lake::LakeMetrics;
 use cannery_runtime::tasks::Stopped;
 use cannery_runtime::workspace::WorkspaceError;
 use cannery_runtime::{RealDisk, Tasks};
-use cannery_serve::{Audience, Section, Shell};
+use cannery_serve::{Audience, Notices, Section, Shell};
 use indicatif::{HumanBytes, HumanCount, ProgressBar};
 use prometheus_client::registry::Registry;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
+use super::feed_watch::FeedWatch;
 use super::lake_watch::LakeWatch;
 use super::spool_watch::{SpoolWatch, Until};
-use super::{Context, Patience, signals, up};
+use super::{Context, Patience, reload, signals, up};
 use crate::cli::spool::{CollectArgs, ImportArgs};
 use crate::config::Config;
 use crate::config::spool::{RawSpool, SpoolConfig};
 use crate::failure::{ExitCode, Failure};
+use crate::feeds::FeedTools;
 use crate::lakes;
 use crate::output::counted;
 use crate::spools::{self, SpoolTools};
@@ -38,10 +40,24 @@ pub(crate) async fn run(args: &CollectArgs, context: &Context) -> Result<ExitCod
     let way = Way {
         command: "cannery collect",
         backlog: false,
+        // Who names a spool means that one alone.
+        feeds: args.spool.experiment.is_none(),
         until,
         listen: (args.listen, args.monitoring_port),
     };
     collect(&args.spool.to_raw(), &way, context).await
+}
+
+/// Everything that is on the disk goes to the lake.
+pub(crate) async fn clean(context: &Context) -> Result<ExitCode, Failure> {
+    let way = Way {
+        command: "cannery clean",
+        backlog: false,
+        feeds: true,
+        until: Until::Drained,
+        listen: (None, None),
+    };
+    collect(&RawSpool::default(), &way, context).await
 }
 
 pub(crate) async fn import(args: &ImportArgs, context: &Context) -> Result<ExitCode, Failure> {
@@ -61,6 +77,7 @@ pub(crate) async fn import(args: &ImportArgs, context: &Context) -> Result<ExitC
     let way = Way {
         command: "cannery import",
         backlog: true,
+        feeds: false,
         until: Until::Drained,
         listen: (None, None),
     };
@@ -72,6 +89,7 @@ struct Way {
     command: &'static str,
     /// Whether the files come from elsewhere, and the lake may have them.
     backlog: bool,
+    feeds: bool,
     until: Until,
     listen: (Option<std::net::SocketAddr>, Option<u16>),
 }
@@ -83,10 +101,9 @@ async fn collect(said: &RawSpool, way: &Way, context: &Context) -> Result<ExitCo
         loaded = context.config() => loaded?,
         () = stop.cancelled() => return Ok(ExitCode::Ok),
     };
-    let spools = spools::chosen(&config, said)?;
-    let line = Line::new(&config, spools, way, context, stop)?;
+    let line = Line::new(&config, said, way, context, stop)?;
     let ran = line.run(way).await;
-    let stopped = line.tasks.stop(line.spools.flush_timeout() + MARGIN).await;
+    let stopped = line.tasks.stop(line.flush_timeout() + MARGIN).await;
     ran?;
     line.end(&stopped)
 }
@@ -116,6 +133,23 @@ pub(super) fn watch(
     Ok(SpoolWatch::new(equipped, lakes, metrics, context))
 }
 
+/// The feeds of a process, if it has any to collect or to ship.
+fn feeds(
+    config: &Config,
+    lakes: &LakeWatch,
+    context: &Context,
+    command: &'static str,
+) -> Result<Option<Arc<FeedWatch>>, Failure> {
+    let tools = FeedTools::new(config, lakes.mirrors(), context, command);
+    let leftovers = tools.has_leftovers().unwrap_or(false);
+    if config.feeds.is_empty() && !leftovers {
+        return Ok(None);
+    }
+    let (feeds, limit) = (config.feeds.clone(), config.flush_timeout.0);
+    let watch = FeedWatch::new(tools, feeds, lakes.readiness().clone(), limit)?;
+    Ok(Some(Arc::new(watch)))
+}
+
 /// Everything that runs.
 struct Line<'a> {
     config: &'a Config,
@@ -124,6 +158,8 @@ struct Line<'a> {
     tasks: Tasks,
     lakes: Arc<LakeWatch>,
     spools: Arc<SpoolWatch>,
+    feeds: Option<Arc<FeedWatch>>,
+    notices: Notices,
     lake_metrics: LakeMetrics,
     spool_metrics: SpoolMetrics,
 }
@@ -131,7 +167,7 @@ struct Line<'a> {
 impl<'a> Line<'a> {
     fn new(
         config: &'a Config,
-        spools: Vec<SpoolConfig>,
+        said: &RawSpool,
         way: &Way,
         context: &'a Context,
         stop: CancellationToken,
@@ -141,6 +177,17 @@ impl<'a> Line<'a> {
         let lake_metrics = tools.metrics;
         let lakes = LakeWatch::new(mirrors, &config.workspace, context.clock.clone());
         let spool_metrics = SpoolMetrics::new(context.clock.clone());
+        let feeds = match way.feeds {
+            true => feeds(config, &lakes, context, way.command)?,
+            false => None,
+        };
+        let spools = match (
+            &feeds,
+            said.experiment.is_none() && config.spools.is_empty(),
+        ) {
+            (Some(_), true) => Vec::new(),
+            (Some(_) | None, _) => spools::chosen(config, said)?,
+        };
         let spools = watch(
             config,
             spools,
@@ -155,6 +202,8 @@ impl<'a> Line<'a> {
             stop,
             lakes: Arc::new(lakes),
             spools: Arc::new(spools),
+            feeds,
+            notices: Notices::new(),
             lake_metrics,
             spool_metrics,
         })
@@ -170,19 +219,49 @@ impl<'a> Line<'a> {
             started = self.spools.start(&self.lakes, &self.tasks, way.until) => started?,
             () = self.stop.cancelled() => return Ok(()),
         }
+        if let Some(feeds) = self.feeds.as_ref().filter(|_| way.until == Until::Stopped) {
+            feeds.start(&self.tasks).await?;
+        }
         self.serve(way).await?;
         let (lakes, spools) = (Arc::clone(&self.lakes), Arc::clone(&self.spools));
         self.tasks.spawn("lake watch", lakes.run(self.stop.clone()));
         self.tasks
             .spawn("spool watch", spools.run(self.stop.clone()));
+        if way.until == Until::Stopped && !way.backlog {
+            self.follow_config()?;
+        }
         self.greet();
         let shown = self.context.output.counter();
         tokio::select! {
             () = self.stop.cancelled() => {}
-            () = self.all_ended(&shown) => {}
+            () = self.all_ended(&shown), if self.may_end_by_itself(way) => {}
         }
         shown.finish_and_clear();
-        Ok(())
+        match &self.feeds {
+            Some(feeds) if way.until == Until::Drained => feeds.flush().await,
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Feeds change with the configuration; spools at the next start.
+    fn follow_config(&self) -> Result<(), Failure> {
+        let feeds = self.feeds.clone();
+        let apply = move |config: &Config| {
+            if let Some(feeds) = &feeds {
+                feeds.reload(config.feeds.clone(), config.flush_timeout.0);
+            }
+        };
+        reload::follow(&self.tasks, self.context, self.config, &self.notices, apply)
+    }
+
+    /// Feeds never end by themselves.
+    fn may_end_by_itself(&self, way: &Way) -> bool {
+        self.feeds.is_none() || way.until == Until::Drained
+    }
+
+    fn flush_timeout(&self) -> Duration {
+        let feeds = self.feeds.as_ref().map(|feeds| feeds.flush_timeout());
+        self.spools.flush_timeout().max(feeds.unwrap_or_default())
     }
 
     fn make_workspace(&self) -> Result<(), Failure> {
@@ -199,6 +278,13 @@ impl<'a> Line<'a> {
         let addresses = [
             (listen, Audience::Main),
             (port.map(up::on_all_addresses), Audience::Monitoring),
+            (
+                self.config
+                    .serve
+                    .admin_listen
+                    .filter(|_| way.until == Until::Stopped),
+                Audience::Admin,
+            ),
         ];
         if addresses.iter().all(|(address, _)| address.is_none()) {
             return Ok(());
@@ -207,12 +293,19 @@ impl<'a> Line<'a> {
         self.lake_metrics.register(&mut registry);
         self.spool_metrics.register(&mut registry);
         let identity = up::whoami(self.config, self.context);
-        let shell = Shell::builder(identity, &self.context.clock, &self.tasks)
+        let mut shell = Shell::builder(identity, &self.context.clock, &self.tasks)
             .readiness(self.lakes.readiness())
             .metrics(Arc::new(registry))
-            .section(Arc::clone(&self.lakes) as Arc<dyn Section>)
-            .section(Arc::clone(&self.spools) as Arc<dyn Section>)
-            .build();
+            .notices(&self.notices)
+            .section(Arc::clone(&self.lakes) as Arc<dyn Section>);
+        if !self.spools.is_empty() {
+            shell = shell.section(Arc::clone(&self.spools) as Arc<dyn Section>);
+        }
+        if let Some(feeds) = &self.feeds {
+            shell = shell.section(Arc::clone(feeds) as Arc<dyn Section>);
+        }
+        let stop = self.stop.clone();
+        let shell = shell.on_shutdown(move || stop.cancel()).build();
         for (address, audience) in addresses {
             if let Some(address) = address {
                 let bound = shell.listen(address, audience).await?;
@@ -242,6 +335,12 @@ impl<'a> Line<'a> {
     }
 
     fn greet(&self) {
+        for feed in self.feeds.iter().flat_map(|feeds| feeds.configs()) {
+            let text = format!("collecting feed {} every {}", feed.id, feed.periodicity);
+            let value =
+                json!({ "event": "collecting", "feed": feed.id, "periodicity": feed.periodicity });
+            self.context.output.line(text, &value);
+        }
         for spool in self.spools.configs() {
             let names = spool.names();
             let text = format!(
@@ -267,6 +366,9 @@ impl<'a> Line<'a> {
             }
         }
         self.spools.outcome()?;
+        if let Some(feeds) = &self.feeds {
+            feeds.outcome()?;
+        }
         let left = self.spools.waiting().into_iter().map(|(spool, files)| {
             format!("{} of spool `{}`", counted(files, "file"), spool.experiment)
         });

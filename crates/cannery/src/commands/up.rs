@@ -1,7 +1,6 @@
 //! `cannery up`: one process that runs whatever exists, until it is told to stop.
 
 mod journal_watch;
-mod reload;
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -13,19 +12,19 @@ use cannery_lake::LakeMetrics;
 use cannery_runtime::tasks::Stopped;
 use cannery_runtime::workspace::WorkspaceLock;
 use cannery_runtime::{RealDisk, Tasks};
-use cannery_serve::{Audience, NextStep, Section, Shell};
+use cannery_serve::{Audience, NextStep, Notices, Section, Shell};
 use prometheus_client::registry::Registry;
 use serde_json::json;
-use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::feed_watch::FeedWatch;
 use super::lake_watch::LakeWatch;
 use super::spool_watch::{SpoolWatch, Until};
-use super::{Context, Patience, collect, signals};
+use super::{Context, Patience, collect, reload, signals};
 use crate::cli::UpArgs;
 use crate::config::Config;
-use crate::config::units::Span;
 use crate::failure::{ExitCode, Failure};
+use crate::feeds::FeedTools;
 use crate::journals::Journals;
 use crate::{lakes, version};
 use journal_watch::JournalWatch;
@@ -54,19 +53,15 @@ pub(crate) async fn run(args: &UpArgs, context: &Context) -> Result<ExitCode, Fa
     let journals =
         Journals::new(&config, &context.clock, &context.rng).serving(plant.journal_metrics.clone());
     let served = plant.serve(&journals, &loaded).await;
-    let limit = match &served {
-        Ok(Some(flush_timeout)) => flush_timeout.borrow().0,
-        Ok(None) | Err(_) => config.flush_timeout.0,
-    };
-    let stopped = plant.stop(limit).await;
-    let outcome = plant.spools.outcome();
+    let stopped = plant.stop().await;
+    let outcome = plant.spools.outcome().and(plant.feeds.outcome());
     journals.close().await;
     match served? {
-        Some(_) => {
+        Served::ToTheEnd => {
             outcome?;
             end(&stopped, context)
         }
-        None => Ok(ExitCode::Ok),
+        Served::NotAtAll => Ok(ExitCode::Ok),
     }
 }
 
@@ -82,6 +77,14 @@ struct Plant<'a> {
     journals: Arc<JournalWatch>,
     spool_metrics: SpoolMetrics,
     spools: Arc<SpoolWatch>,
+    feeds: Arc<FeedWatch>,
+    notices: Notices,
+}
+
+/// Whether it ran before it was told to stop.
+enum Served {
+    NotAtAll,
+    ToTheEnd,
 }
 
 impl<'a> Plant<'a> {
@@ -105,6 +108,12 @@ impl<'a> Plant<'a> {
             &spool_metrics,
             (context, COMMAND, false),
         )?;
+        let feeds = FeedWatch::new(
+            FeedTools::new(config, lakes.mirrors(), context, COMMAND),
+            config.feeds.clone(),
+            lakes.readiness().clone(),
+            config.flush_timeout.0,
+        )?;
         Ok(Self {
             config,
             context,
@@ -116,31 +125,34 @@ impl<'a> Plant<'a> {
             journals: Arc::new(journals),
             spool_metrics,
             spools: Arc::new(spools),
+            feeds: Arc::new(feeds),
+            notices: Notices::new(),
         })
     }
 
-    /// Runs until it is told to stop; then says how long stopping may take, unless it was told before it had begun.
-    async fn serve(
-        &self,
-        journals: &Journals<'_>,
-        loaded: &Config,
-    ) -> Result<Option<watch::Receiver<Span>>, Failure> {
+    /// Runs until it is told to stop, perhaps before it has begun.
+    async fn serve(&self, journals: &Journals<'_>, loaded: &Config) -> Result<Served, Failure> {
         let starting = async {
             self.lakes.first().await?;
             self.journals.first(journals, &self.tasks).await?;
             self.spools
                 .start(&self.lakes, &self.tasks, Until::Stopped)
-                .await
+                .await?;
+            self.feeds.start(&self.tasks).await
         };
         tokio::select! {
             started = starting => started?,
-            () = self.stop.cancelled() => return Ok(None),
+            () = self.stop.cancelled() => return Ok(Served::NotAtAll),
         }
         let shell = self.shell();
         let serve = &self.config.serve;
         let dashboard = shell.listen(serve.listen, Audience::Main).await?;
         let monitoring = match serve.monitoring_listen {
             Some(address) => Some(shell.listen(address, Audience::Monitoring).await?),
+            None => None,
+        };
+        let admin = match serve.admin_listen {
+            Some(address) => Some(shell.listen(address, Audience::Admin).await?),
             None => None,
         };
         let (lakes, entries) = (Arc::clone(&self.lakes), Arc::clone(&self.journals));
@@ -150,14 +162,17 @@ impl<'a> Plant<'a> {
         let spools = Arc::clone(&self.spools);
         self.tasks
             .spawn("spool watch", spools.run(self.stop.clone()));
-        let flush_timeout = reload::follow(&self.tasks, self.context, loaded)
-            .map_err(|error| no_signals(&error))?;
-        self.greet(&format!("http://{dashboard}/"), monitoring);
+        let feeds = Arc::clone(&self.feeds);
+        let apply = move |config: &Config| {
+            feeds.reload(config.feeds.clone(), config.flush_timeout.0);
+        };
+        reload::follow(&self.tasks, self.context, loaded, &self.notices, apply)?;
+        self.greet(&format!("http://{dashboard}/"), monitoring, admin);
         tokio::select! {
             () = self.stop.cancelled() => {}
             () = self.journals.keep_opening(journals, &self.tasks) => {}
         }
-        Ok(Some(flush_timeout))
+        Ok(Served::ToTheEnd)
     }
 
     fn shell(&self) -> Shell {
@@ -173,17 +188,22 @@ impl<'a> Plant<'a> {
         if !self.spools.is_empty() {
             shell = shell.section(Arc::clone(&self.spools) as Arc<dyn Section>);
         }
+        let stop = self.stop.clone();
         shell
+            .section(Arc::clone(&self.feeds) as Arc<dyn Section>)
+            .notices(&self.notices)
+            .on_shutdown(move || stop.cancel())
             .section(Arc::clone(&self.journals) as Arc<dyn Section>)
             .next_steps(next_steps(self.context))
             .build()
     }
 
     /// Ends the tasks, then the journals, which the tasks may have needed to the last.
-    async fn stop(&self, limit: Duration) -> Stopped {
+    async fn stop(&self) -> Stopped {
         let begun = self.context.clock.elapsed();
-        // Spools have limits of their own.
-        let limit = limit.max(self.spools.flush_timeout() + FLUSH_MARGIN);
+        // Spools have limits of their own; that of feeds is the one of the configuration as it is now.
+        let limits = [self.feeds.flush_timeout(), self.spools.flush_timeout()];
+        let limit = limits.into_iter().max().unwrap_or_default() + FLUSH_MARGIN;
         let mut stopped = self.tasks.stop(limit).await;
         let left = limit.saturating_sub(self.context.clock.since(begun));
         let late = self.journals.close(left.max(CLOSE_AT_LEAST)).await;
@@ -236,15 +256,6 @@ pub(super) fn end(stopped: &Stopped, context: &Context) -> Result<ExitCode, Fail
     Ok(ExitCode::Ok)
 }
 
-fn no_signals(error: &std::io::Error) -> Failure {
-    Failure::new(
-        ExitCode::Error,
-        "signals",
-        format!("cannot listen for signals: {error}"),
-        "check the limits of this process",
-    )
-}
-
 pub(super) fn whoami(config: &Config, context: &Context) -> cannery_serve::Identity {
     cannery_serve::Identity {
         version: version::SHORT.to_owned(),
@@ -287,7 +298,7 @@ fn next_steps(context: &Context) -> Vec<NextStep> {
 
 impl Plant<'_> {
     /// Says where everything is and what to do next.
-    fn greet(&self, dashboard: &str, monitoring: Option<SocketAddr>) {
+    fn greet(&self, dashboard: &str, monitoring: Option<SocketAddr>, admin: Option<SocketAddr>) {
         let identity = self.lakes.identity();
         let lakes: Vec<_> = self
             .lakes
@@ -304,18 +315,25 @@ impl Plant<'_> {
             "event": "started",
             "dashboard": dashboard,
             "monitoring": monitoring,
+            "admin": admin,
             "workspace": self.config.workspace,
             "lake": identity.map(|identity| &identity.lake),
             "created": identity.is_some_and(|identity| identity.created),
             "object_storage": lakes,
             "journals": journals,
+            "feeds": self.feeds.configs().into_iter().map(|feed| feed.id).collect::<Vec<_>>(),
             "spools": self.spools.configs().map(|spool| spool.experiment.as_str()).collect::<Vec<_>>(),
         });
-        let text = self.greeting(dashboard, monitoring).join("\n");
+        let text = self.greeting(dashboard, monitoring, admin).join("\n");
         self.context.output.line(text, &value);
     }
 
-    fn greeting(&self, dashboard: &str, monitoring: Option<SocketAddr>) -> Vec<String> {
+    fn greeting(
+        &self,
+        dashboard: &str,
+        monitoring: Option<SocketAddr>,
+        admin: Option<SocketAddr>,
+    ) -> Vec<String> {
         let waiting = |reached: bool| {
             if reached {
                 ""
@@ -336,6 +354,11 @@ impl Plant<'_> {
         if let Some(address) = monitoring {
             lines.push(format!("  monitoring read-only on {address}"));
         }
+        if let Some(address) = admin {
+            lines.push(format!(
+                "  admin      http://{address}/, where it can be stopped"
+            ));
+        }
         let state = waiting(self.lakes.identity().is_some());
         for lake in self.lakes.mirrors().iter() {
             lines.push(format!(
@@ -354,6 +377,10 @@ impl Plant<'_> {
                 "  spool      {experiment}: {} from {home}",
                 names.join(", ")
             ));
+        }
+        for feed in self.feeds.configs() {
+            let (id, every) = (&feed.id, feed.periodicity);
+            lines.push(format!("  feed       {id}, every {every}"));
         }
         lines.push(String::new());
         lines.push("Next, in another terminal:".to_owned());

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 
 use cannery_runtime::{PrivateUrl, Secret};
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 
+use super::feed::RawFeed;
 use super::journal::RawJournal;
 use super::spool::RawSpool;
 use super::units::Span;
@@ -24,10 +25,14 @@ pub(crate) struct RawConfig {
     pub(crate) object_storage: Vec<RawStorage>,
     /// Folders of small files that are collected into the lake. Default: none
     pub(crate) spools: Vec<RawSpool>,
+    /// URLs that are downloaded again and again. Default: none
+    pub(crate) feeds: Vec<RawFeed>,
     /// Journals by name. `default` is always there, and what it says is the default of all others.
     pub(crate) journals: BTreeMap<String, RawJournal>,
     /// The dashboard and the monitoring endpoints.
     pub(crate) serve: RawServe,
+    /// How many hours the pages of feeds look back. Default: 72
+    pub(crate) monitoring_hours: Option<u32>,
     /// How long a stop may take before what still runs is given up. Default: 60s
     pub(crate) flush_timeout: Option<Span>,
 }
@@ -44,6 +49,8 @@ pub(crate) struct RawStorage {
     pub(crate) url: Option<PrivateUrl>,
     /// What every object key begins with. Default: none
     pub(crate) prefix: Option<String>,
+    /// How the archives of an hour become one: hashed, or primary for a key that everybody knows. Default: hashed
+    pub(crate) reconciliation_algorithm: Option<Reconciliation>,
     /// The URL of an S3 service that is not Amazon's.
     #[serde(deserialize_with = "private_url")]
     #[schemars(with = "Option<String>")]
@@ -64,6 +71,15 @@ pub(crate) struct RawStorage {
     pub(crate) aws_secret_access_key: Option<Secret>,
 }
 
+/// How the archives that replicas made of an hour become one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Reconciliation {
+    #[default]
+    Hashed,
+    Primary,
+}
+
 /// The kind of a storage service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -81,12 +97,16 @@ pub(crate) struct RawServe {
     pub(crate) listen: Option<String>,
     /// Another address with read-only routes alone, safe to expose. Default: none
     pub(crate) monitoring_listen: Option<String>,
+    /// An address for an operator of this process, who may stop it there. Default: none
+    pub(crate) admin_listen: Option<String>,
 }
 
 fn secret<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Secret>, D::Error> {
     Ok(Option::<String>::deserialize(deserializer)?.map(Secret::new))
 }
 
-fn private_url<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<PrivateUrl>, D::Error> {
+pub(super) fn private_url<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<PrivateUrl>, D::Error> {
     Ok(Option::<String>::deserialize(deserializer)?.map(PrivateUrl::new))
 }

@@ -8,7 +8,7 @@ use cannery_runtime::{PrivateUrl, Secret};
 use serde::Serialize;
 
 use super::ConfigError;
-use super::raw::{RawStorage, Service};
+use super::raw::{RawStorage, Reconciliation, Service};
 
 /// One checked storage.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -17,6 +17,7 @@ pub(crate) struct Storage {
     #[serde(serialize_with = "as_url")]
     pub(crate) url: Address,
     pub(crate) prefix: String,
+    pub(crate) reconciliation_algorithm: Reconciliation,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) endpoint_url: Option<PrivateUrl>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -72,6 +73,7 @@ impl Storage {
             id,
             url: address,
             prefix,
+            reconciliation_algorithm: raw.reconciliation_algorithm.unwrap_or_default(),
             endpoint_url: raw.endpoint_url,
             region_name: raw.region_name,
             aws_access_key_id: raw.aws_access_key_id,

@@ -29,8 +29,9 @@ use super::outbox::Outbox;
 use super::place::FilePlace;
 use super::progress::Progress;
 use super::settings::{BadFiles, DatatypeSettings, SpoolFull, SpoolSettings};
-use super::shipper::{Shipper, Turns};
+use super::shipper::Shipper;
 use super::take::{Heard, Take, Taker};
+use crate::turns::Turns;
 
 const ROOT: &str = "/spool/ndt";
 const DATE: &str = "2026/11/15";

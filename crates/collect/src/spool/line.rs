@@ -39,10 +39,11 @@ use super::recall::Recall;
 use super::room::Room;
 use super::schedule::Schedule;
 use super::settings::SpoolSettings;
-use super::shipper::{Event, Hand, Shipper, Turns};
+use super::shipper::{Event, Hand, Shipper};
 use super::take::Taker;
 use super::upkeep::Upkeep;
 use crate::quarantine::Quarantine;
+use crate::turns::Turns;
 
 /// Files that were found and not taken yet.
 const SIGHTINGS: usize = 1_024;

@@ -1,10 +1,9 @@
 //! What is done with a sealed bundle, whenever the journal says so: shipped, confirmed, recorded in the inventory, its files
 //! removed, forgotten.
 
-use std::collections::BTreeSet;
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -18,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::blocking::blocking;
 use crate::inventory::{Inventory, InventoryError, Item};
+use crate::turns::Turns;
 
 use super::held::Held;
 use super::outbox::{Outbox, Sealed, Stored};
@@ -51,34 +51,6 @@ pub(super) struct Shipper {
     /// The time for flushing is over: who waits for the lake gives up.
     pub(super) give_up: CancellationToken,
     pub(super) events: mpsc::UnboundedSender<Event>,
-}
-
-/// The bundles that are being finished, each by one task.
-#[derive(Debug, Default)]
-pub(super) struct Turns(Mutex<BTreeSet<String>>);
-
-/// The right to finish a bundle, until it is dropped.
-struct Turn<'a> {
-    turns: &'a Turns,
-    id: String,
-}
-
-impl Turns {
-    /// None when somebody has it.
-    fn take(&self, id: &str) -> Option<Turn<'_>> {
-        let mut taken = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        taken.insert(id.to_owned()).then(|| Turn {
-            turns: self,
-            id: id.to_owned(),
-        })
-    }
-}
-
-impl Drop for Turn<'_> {
-    fn drop(&mut self) {
-        let mut taken = self.turns.0.lock().unwrap_or_else(PoisonError::into_inner);
-        taken.remove(&self.id);
-    }
 }
 
 /// Why a bundle is not done yet.

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test says what is wrong by failing")]
 
 mod drain;
+mod feeds;
 mod kill;
 mod line;
 mod node;

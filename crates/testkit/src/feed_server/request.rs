@@ -1,7 +1,8 @@
 //! A request as the server saw it.
 
 use tokio::io::AsyncReadExt as _;
-use tokio::net::TcpStream;
+
+use super::Stream;
 
 const HEAD_BYTES_MAX: usize = 64 * 1024;
 
@@ -47,7 +48,7 @@ impl Request {
 }
 
 /// Reads one head; `None` when the client sends none or one that is too long.
-pub(super) async fn read(stream: &mut TcpStream) -> Option<Request> {
+pub(super) async fn read(stream: &mut impl Stream) -> Option<Request> {
     let mut head = Vec::new();
     loop {
         if stream.read_buf(&mut head).await.ok()? == 0 || head.len() > HEAD_BYTES_MAX {

@@ -209,6 +209,88 @@ async fn statuses_and_unknown_paths() {
 }
 
 #[tokio::test]
+async fn a_connection_is_kept_when_it_is_told_to_and_counted() {
+    let server = FeedServer::start().await.unwrap();
+    server.on("/feed", Behaviour::body("x"));
+    for (keep, accepted) in [(false, 3), (true, 4)] {
+        server.keep_alive(keep);
+        let client = client();
+        for _ in 0..3 {
+            let answer = client.get(server.url("/feed")).send().await.unwrap();
+            assert_eq!(answer.text().await.unwrap(), "x");
+        }
+        assert_eq!(server.accepted(), accepted);
+        assert!(server.open() > 0 || !keep);
+    }
+    // The client is gone, and its connection with it.
+    while server.open() > 0 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn each_turn_has_its_behaviour() {
+    let server = FeedServer::start().await.unwrap();
+    server.on(
+        "/feed",
+        Behaviour::Turns(vec![
+            Behaviour::Status(503),
+            Behaviour::HangUp,
+            Behaviour::Raw("HTTP/1.1 299 mine\r\n\r\n".into()),
+        ]),
+    );
+    assert_eq!(get(server.url("/feed")).await.status(), 503);
+    let hung_up = client().get(server.url("/feed")).send().await;
+    hung_up.expect_err("there is no answer");
+    for _ in 0..2 {
+        assert_eq!(get(server.url("/feed")).await.status(), 299);
+    }
+}
+
+#[tokio::test]
+async fn a_dated_body_is_known_by_its_time() {
+    let server = FeedServer::start().await.unwrap();
+    let last_modified = "Mon, 01 Jan 2024 00:00:00 GMT";
+    server.on(
+        "/feed",
+        Behaviour::Dated {
+            body: "x".into(),
+            last_modified: last_modified.to_owned(),
+        },
+    );
+    let first = get(server.url("/feed")).await;
+    assert_eq!(first.headers()["last-modified"], last_modified);
+    let again = client()
+        .get(server.url("/feed"))
+        .header("if-modified-since", last_modified)
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(again.status(), 304);
+}
+
+#[tokio::test]
+async fn an_identity_is_trusted_by_who_knows_its_authority() {
+    let trusting = |identity: &Identity| {
+        let pem = identity.authority_pem().as_bytes();
+        reqwest::Client::builder()
+            .no_proxy()
+            .tls_certs_only([reqwest::Certificate::from_pem(pem).unwrap()])
+            .build()
+            .unwrap()
+    };
+    for (identity, valid) in [
+        (Identity::valid(&["127.0.0.1"]).unwrap(), true),
+        (Identity::expired(&["127.0.0.1"]).unwrap(), false),
+    ] {
+        let server = FeedServer::start_tls(identity.clone()).await.unwrap();
+        server.on("/feed", Behaviour::body("x"));
+        let answer = trusting(&identity).get(server.url("/feed")).send().await;
+        assert_eq!(answer.is_ok(), valid, "{answer:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_dropped_server_is_gone() {
     let server = FeedServer::start().await.unwrap();
     server.on("/hung", Behaviour::Hung);

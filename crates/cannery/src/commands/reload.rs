@@ -4,31 +4,37 @@ use std::io;
 use std::time::Duration;
 
 use cannery_runtime::{Tasks, shutdown};
-use tokio::sync::watch;
+use cannery_serve::Notices;
 
 use super::Context;
 use crate::config::Config;
 use crate::config::source::{LastGood, Loader, Source};
-use crate::config::units::Span;
+use crate::failure::{ExitCode, Failure};
 
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 
-/// Starts following the configuration, which was `config` before the command line had its say. What can change while running is handed out as a channel; a change to anything else
-/// is reported and takes effect at the next start.
+/// What the pages say while a configuration is not used.
+const NOTICE: &str = "configuration";
+
+/// Starts following the configuration, which was `config` before the command line had its say. What can change while
+/// running is handed to `apply`; a change to anything else is reported and takes effect at the next start. A new
+/// configuration that is wrong is not used, and the pages say so.
 pub(super) fn follow(
     tasks: &Tasks,
     context: &Context,
     config: &Config,
-) -> io::Result<watch::Receiver<Span>> {
-    let (flush_timeout, receiver) = watch::channel(config.flush_timeout);
-    let mut requests = shutdown::reload_requests()?;
+    notices: &Notices,
+    apply: impl Fn(&Config) + Send + 'static,
+) -> Result<(), Failure> {
+    let requests = shutdown::reload_requests();
+    let mut requests = requests.map_err(|error| no_signals(&error))?;
     let (loader, clock, stop) = (
         context.loader.clone(),
         context.clock.clone(),
         tasks.stopping(),
     );
     let from_url = matches!(loader.source, Source::Url(_));
-    let mut current = config.clone();
+    let (mut current, notices) = (config.clone(), notices.clone());
     tasks.spawn("config reload", async move {
         loop {
             tokio::select! {
@@ -38,16 +44,29 @@ pub(super) fn follow(
             }
             match loader.load().await {
                 Ok((new, copy)) => {
-                    apply(&mut current, new, &flush_timeout);
+                    report_fixed(&current, &new);
+                    apply(&new);
+                    tracing::info!(changed = current != new, "the configuration was read again");
+                    current = new;
+                    notices.clear(NOTICE);
                     if let Some(copy) = copy {
                         keep(&loader, copy).await;
                     }
                 }
-                Err(error) => tracing::error!(%error, "the configuration is not reloaded; the old one stays in force"),
+                Err(error) => {
+                    tracing::error!(%error, "the configuration is not reloaded; the old one stays in force");
+                    notices.set(NOTICE, format!("the new configuration is not used: {error}"));
+                }
             }
         }
     });
-    Ok(receiver)
+    Ok(())
+}
+
+fn no_signals(error: &io::Error) -> Failure {
+    let message = format!("cannot listen for signals: {error}");
+    let next = "check the limits of this process";
+    Failure::new(ExitCode::Error, "signals", message, next)
 }
 
 /// Keeps the copy where it holds up nobody else.
@@ -59,16 +78,12 @@ pub(super) async fn keep(loader: &Loader, copy: LastGood) {
     }
 }
 
-fn apply(current: &mut Config, new: Config, flush_timeout: &watch::Sender<Span>) {
-    let fixed = current.fixed_changes(&new);
+fn report_fixed(current: &Config, new: &Config) {
+    let fixed = current.fixed_changes(new);
     if !fixed.is_empty() {
         tracing::warn!(
             keys = fixed.join(", "),
             "changed in the configuration, but only a restart changes them"
         );
     }
-    flush_timeout.send_replace(new.flush_timeout);
-    let changed = *current != new;
-    *current = new;
-    tracing::info!(changed, "the configuration was read again");
 }

@@ -1,0 +1,41 @@
+//! Feeds: URLs that are asked again and again, packed by the hour, and shipped.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `collector.rs` | all feeds of a process: what the binary calls |
+//! | `settings.rs`, `shared.rs` | what a feed is, and what all have in common |
+//! | `pollers.rs`, `poll.rs`, `grid.rs` | when and how a feed is asked |
+//! | `fetch.rs` | one download, within its limits |
+//! | `writer.rs`, `slots.rs`, `depot.rs` | bodies and lines on the local disk |
+//! | `works.rs`, `busy.rs` | what is done behind the polls |
+//! | `pack.rs`, `disk_stream.rs` | from an hour's folder to its archive |
+//! | `ship.rs` | from the archive to every mirror |
+//! | `monitor.rs`, `metrics.rs` | what people and machines want to know |
+
+mod busy;
+mod collector;
+mod depot;
+mod disk_stream;
+mod fetch;
+mod grid;
+pub mod monitor;
+mod pack;
+mod poll;
+mod pollers;
+mod settings;
+mod shared;
+mod ship;
+mod slots;
+mod works;
+mod writer;
+
+pub use collector::{Feeds, FeedsParts};
+pub use depot::Depot;
+pub use fetch::{Ask, DOWNLOADS_MAX, FetchError, FetchErrorKind, Fetched, Fetcher, Validators};
+pub use monitor::Monitor;
+pub use settings::FeedSettings;
+pub use ship::Uploads;
+pub use works::Left;
+
+#[cfg(test)]
+mod crash_tests;

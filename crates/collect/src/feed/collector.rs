@@ -1,0 +1,142 @@
+//! All feeds of a process: asked, packed by the hour, shipped; and emptied at the end.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cannery_journal::Journal;
+use cannery_lake::Mirrors;
+use cannery_runtime::{Clock, Rng};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::busy::Busy;
+use super::depot::Depot;
+use super::fetch::Fetcher;
+use super::monitor::Monitor;
+use super::pollers::Pollers;
+use super::settings::FeedSettings;
+use super::shared::{Compressions, Shared};
+use super::ship::Uploads;
+use super::works::{Left, Works};
+use super::writer::Writer;
+
+/// What feeds are collected with.
+pub struct FeedsParts {
+    /// Where they lie on the local disk.
+    pub depot: Depot,
+    /// The time.
+    pub clock: Clock,
+    /// Chance.
+    pub rng: Rng,
+    /// Where archives go.
+    pub mirrors: Mirrors,
+    /// The list of archives to be shipped, of this process alone. Losing it loses nothing.
+    pub journal: Journal,
+    /// How they are downloaded.
+    pub fetcher: Fetcher,
+    /// What is remembered for people.
+    pub monitor: Monitor,
+    /// Who wants to know of uploads.
+    pub uploads: Arc<dyn Uploads>,
+    /// The name of this node in coverage.
+    pub replica: String,
+}
+
+/// The feeds of a process.
+pub struct Feeds {
+    works: Arc<Works>,
+    settings: watch::Sender<Vec<FeedSettings>>,
+}
+
+impl Feeds {
+    /// Puts the parts together. Nothing is asked yet.
+    ///
+    /// # Errors
+    /// When the thread that writes cannot be started.
+    pub fn open(parts: FeedsParts) -> io::Result<Self> {
+        let writer = Writer::start(Arc::clone(parts.depot.disk()))?;
+        let shared = Shared {
+            clock: parts.clock,
+            rng: parts.rng,
+            depot: parts.depot,
+            writer,
+            fetcher: parts.fetcher,
+            busy: Busy::default(),
+            monitor: parts.monitor,
+            replica: parts.replica,
+            compressions: Compressions::default(),
+        };
+        let works = Works::new(
+            Arc::new(shared),
+            parts.mirrors,
+            parts.journal,
+            parts.uploads,
+        );
+        Ok(Self {
+            works: Arc::new(works),
+            settings: watch::Sender::new(Vec::new()),
+        })
+    }
+
+    /// The feeds from now on. Those that stay as they are go on without missing a poll.
+    pub fn set(&self, feeds: Vec<FeedSettings>) {
+        self.works.shared().compressions.set(&feeds);
+        self.settings.send_replace(feeds);
+    }
+
+    /// What is remembered for people.
+    #[must_use]
+    pub fn monitor(&self) -> &Monitor {
+        &self.works.shared().monitor
+    }
+
+    /// Collects until `stop`; then packs and ships everything, also of the hour that has begun, for at most what `limit`
+    /// says by then.
+    pub async fn run(&self, stop: CancellationToken, limit: watch::Receiver<Duration>) -> Left {
+        let ending = CancellationToken::new();
+        let mut tasks = JoinSet::new();
+        tasks.spawn(Arc::clone(&self.works).pack_hours(ending.clone()));
+        tasks.spawn(Arc::clone(&self.works).ship_listed(ending.clone()));
+        tasks.spawn(Arc::clone(&self.works).save_monitor(ending.clone()));
+        self.poll_all(&stop).await;
+        ending.cancel();
+        while let Some(ended) = tasks.join_next().await {
+            if let Err(error) = ended {
+                tracing::error!(%error, "a part of collecting feeds ended early");
+            }
+        }
+        let limit = *limit.borrow();
+        let left = self.flush(limit).await;
+        self.works.save_all().await;
+        left
+    }
+
+    /// Packs and ships what is there, also of an hour that is not over, for at most `limit`. Nothing else may run.
+    pub async fn flush(&self, limit: Duration) -> Left {
+        let clock = &self.works.shared().clock;
+        if clock.timeout(limit, self.works.flush()).await.is_err() {
+            tracing::warn!("the time for shipping what feeds left is over");
+        }
+        self.works.left().await
+    }
+
+    /// Runs the pollers as the settings say, until `stop`.
+    async fn poll_all(&self, stop: &CancellationToken) {
+        let mut settings = self.settings.subscribe();
+        settings.mark_changed();
+        let mut pollers = Pollers::new(Arc::clone(self.works.shared()));
+        loop {
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => break,
+                Ok(()) = settings.changed() => {
+                    let feeds = settings.borrow_and_update().clone();
+                    pollers.become_these(feeds).await;
+                }
+            }
+        }
+        pollers.stop().await;
+    }
+}

@@ -1,0 +1,244 @@
+//! Packing and shipping, broken off at every operation of the disk and at every request to the lake.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use cannery_formats::feed::{Codec, Coverage, DownloadName, FeedId, Hour};
+use cannery_formats::hour_archive::{Compression, Limits, survey};
+use cannery_formats::{Digest, Key};
+use cannery_lake::fault::{Fault, FaultStore, Faults, Request};
+use cannery_lake::{Lake, LakeMetrics, Mirrors, Parts, RetryPolicy};
+use cannery_runtime::disk::{Disk, create_dir_all, write_durably};
+use cannery_runtime::{Clock, Rng};
+use cannery_testkit::sim_disk::SimDisk;
+use object_store::memory::InMemory;
+
+use super::depot::Depot;
+use super::pack::pack;
+use super::ship::{Ship, Uploads};
+use super::slots::SLOTS_NAME;
+
+const WORKSPACE: &str = "/w";
+
+fn feed() -> FeedId {
+    FeedId::new("f").unwrap()
+}
+
+fn hour() -> Hour {
+    "20261115T18Z".parse().unwrap()
+}
+
+#[derive(Default)]
+struct Told(Mutex<Vec<String>>);
+
+#[async_trait]
+impl Uploads for Told {
+    async fn uploaded(&self, store: &str, _feed: &FeedId, _hour: Hour) {
+        self.0.lock().unwrap().push(store.to_owned());
+    }
+}
+
+/// Names of bodies that were acknowledged as stored.
+fn bodies(disk: &SimDisk) -> BTreeSet<String> {
+    let depot = depot(disk);
+    let folder = depot.hour(&feed(), hour());
+    create_dir_all(disk, &folder).unwrap();
+    let mut names = BTreeSet::new();
+    for number in 0..4_u8 {
+        let body = vec![number; 300];
+        let time = format!("2026-11-15T18:00:0{number}Z").parse().unwrap();
+        let name = DownloadName::new(feed(), time, &Digest::of(&body), ".json").to_string();
+        write_durably(disk, &folder.join(&name), &body).unwrap();
+        names.insert(name);
+    }
+    let lines = b"0 1000 stored\n1000 1000 stored\n2000 1000 stored\n3000 1000 stored\n";
+    write_durably(disk, &folder.join(SLOTS_NAME), lines).unwrap();
+    names
+}
+
+fn depot(disk: &SimDisk) -> Depot {
+    Depot::new(Arc::new(disk.clone()), Path::new(WORKSPACE))
+}
+
+fn lake(id: &str, faults: &Faults, inner: &Arc<InMemory>) -> Lake {
+    let store = FaultStore::new(Arc::clone(inner) as _, faults.clone(), Clock::real());
+    Lake::new(Parts {
+        id: id.to_owned(),
+        url: "memory:".to_owned(),
+        store: Arc::new(store),
+        prefix: String::new(),
+        clock: Clock::real(),
+        rng: Rng::seeded(3),
+        retry: RetryPolicy {
+            deadline: Duration::ZERO,
+            attempt: Duration::from_millis(50),
+            ..RetryPolicy::default()
+        },
+        metrics: LakeMetrics::default(),
+    })
+    .unwrap()
+}
+
+/// One life of a process: packs what is there, ships what waits.
+async fn live(disk: &SimDisk, mirrors: &Mirrors) -> io::Result<()> {
+    let depot = depot(disk);
+    for (feed, hour) in depot.hours()? {
+        pack(&depot, (&feed, hour), "node", &Compression::of(Codec::Gzip))?;
+    }
+    let uploads = Told::default();
+    let ship = Ship {
+        depot: &depot,
+        mirrors,
+        uploads: &uploads,
+        told: &|_, _, _| {},
+    };
+    for name in depot.waiting()? {
+        ship.ship(&name).await.map_err(io::Error::other)?;
+    }
+    Ok(())
+}
+
+/// The bodies that a lake holds, each in an archive that is whole.
+async fn held(lake: &Lake) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for entry in lake.list_all(None).await.unwrap() {
+        let object = lake.get(&entry.key, 1 << 20).await.unwrap();
+        let survey = survey(&*object.bytes, &feed(), hour(), &Limits::default()).unwrap();
+        let members = survey.set.iter().map(|member| member.name().to_owned());
+        names.extend(members.filter(|name| !Coverage::is_member(name)));
+    }
+    names
+}
+
+#[tokio::test]
+async fn nothing_is_lost_when_the_power_goes_at_any_operation() {
+    for at in 1.. {
+        let mut disk = SimDisk::new(at);
+        disk.create_dir(Path::new(WORKSPACE)).unwrap();
+        let bodies = bodies(&disk);
+        let stores = [Arc::new(InMemory::new()), Arc::new(InMemory::new())];
+        let lakes: Vec<_> = stores
+            .iter()
+            .zip(["main", "mirror"])
+            .map(|(store, id)| lake(id, &Faults::none(), store))
+            .collect();
+        let mirrors = Mirrors::new(lakes.clone()).unwrap();
+        let end = disk.operations() + at;
+        disk.power_off_at(end);
+        live(&disk, &mirrors).await.ok();
+        let whole = disk.operations() < end;
+        disk = disk.crash();
+        live(&disk, &mirrors).await.unwrap();
+        for lake in &lakes {
+            assert_eq!(held(lake).await, bodies, "power off at {at}");
+        }
+        let depot = depot(&disk);
+        assert_eq!(depot.hours().unwrap(), []);
+        assert_eq!(depot.waiting().unwrap(), []);
+        if whole {
+            assert!(at > 15, "only {at} operations");
+            return;
+        }
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_lost_by_a_store_that_fails_every_third_request() {
+    let mut failed = 0;
+    for seed in 0..100 {
+        let disk = SimDisk::new(seed);
+        disk.create_dir(Path::new(WORKSPACE)).unwrap();
+        let bodies = bodies(&disk);
+        let (faults, inner) = (Faults::by_seed(seed, 0.33), Arc::new(InMemory::new()));
+        let shaky = lake("main", &faults, &inner);
+        let mirrors = Mirrors::new(vec![shaky]).unwrap();
+        let mut lives = 0;
+        while live(&disk, &mirrors).await.is_err() {
+            lives += 1;
+            assert!(lives < 50, "seed {seed}");
+        }
+        failed += lives;
+        let sound = lake("main", &Faults::none(), &inner);
+        assert_eq!(held(&sound).await, bodies, "seed {seed}");
+        assert_eq!(depot(&disk).waiting().unwrap(), []);
+    }
+    assert!(failed > 20, "only {failed} failures");
+}
+
+#[tokio::test]
+async fn an_hour_that_was_deleted_stays_deleted_and_the_local_archive_goes() {
+    let disk = SimDisk::new(1);
+    disk.create_dir(Path::new(WORKSPACE)).unwrap();
+    bodies(&disk);
+    let lake = lake("main", &Faults::none(), &Arc::new(InMemory::new()));
+    let mirrors = Mirrors::new(vec![lake.clone()]).unwrap();
+    let tombstone = Key::feed_tombstone(&feed(), hour());
+    lake.put_new(&tombstone, b"{}".to_vec()).await.unwrap();
+    live(&disk, &mirrors).await.unwrap();
+    let left = lake.list_all(None).await.unwrap();
+    assert_eq!(left.len(), 1);
+    assert_eq!(left[0].key, tombstone);
+    assert_eq!(depot(&disk).waiting().unwrap(), []);
+}
+
+#[tokio::test]
+async fn the_same_set_in_other_wrapping_is_the_same_archive_and_another_set_is_a_conflict() {
+    let lake = lake("main", &Faults::none(), &Arc::new(InMemory::new()));
+    let mirrors = Mirrors::new(vec![lake.clone()]).unwrap();
+    let mut names = Vec::new();
+    for level in [1, 9] {
+        let disk = SimDisk::new(1);
+        disk.create_dir(Path::new(WORKSPACE)).unwrap();
+        bodies(&disk);
+        let compression = Compression {
+            codec: Codec::Gzip,
+            level: Some(level),
+        };
+        let depot = depot(&disk);
+        let packed = pack(&depot, (&feed(), hour()), "node", &compression).unwrap();
+        names.push(packed.unwrap().name);
+        live(&disk, &mirrors).await.unwrap();
+    }
+    assert_eq!(names[0], names[1]);
+    assert_eq!(lake.list_all(None).await.unwrap().len(), 1);
+
+    let key = Key::feed_archive(&names[0]);
+    lake.delete(&key).await.unwrap();
+    lake.put_new(&key, b"something else".to_vec())
+        .await
+        .unwrap();
+    let disk = SimDisk::new(1);
+    disk.create_dir(Path::new(WORKSPACE)).unwrap();
+    bodies(&disk);
+    let error = live(&disk, &mirrors).await.unwrap_err().to_string();
+    assert!(
+        error.contains("another archive of this name is there"),
+        "{error}"
+    );
+    assert_eq!(depot(&disk).waiting().unwrap(), names[..1]);
+}
+
+#[tokio::test]
+async fn a_mirror_that_has_it_is_not_asked_again() {
+    let disk = SimDisk::new(1);
+    disk.create_dir(Path::new(WORKSPACE)).unwrap();
+    bodies(&disk);
+    let good = lake("main", &Faults::none(), &Arc::new(InMemory::new()));
+    let faults = Faults::none();
+    let bad = lake("mirror", &faults, &Arc::new(InMemory::new()));
+    let mirrors = Mirrors::new(vec![good.clone(), bad.clone()]).unwrap();
+    faults.next(Request::Put, Fault::ErrorBefore, 10);
+    live(&disk, &mirrors).await.unwrap_err();
+    let waiting = depot(&disk).waiting().unwrap();
+    assert_eq!(waiting.len(), 1);
+    // Merged and removed by somebody meanwhile.
+    good.delete(&Key::feed_archive(&waiting[0])).await.unwrap();
+    faults.stop();
+    live(&disk, &mirrors).await.unwrap();
+    assert_eq!(good.list_all(None).await.unwrap(), []);
+    assert_eq!(bad.list_all(None).await.unwrap().len(), 1);
+}

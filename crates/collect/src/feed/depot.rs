@@ -1,0 +1,212 @@
+//! What feeds have on the local disk.
+//!
+//! ```text
+//! <workspace>/downloads/<feed>/<yyyy>/<mm>/<dd>/<hh>/<bodies>, .slots
+//!            /archives/<feed>/<yyyy>/<mm>/<dd>/<archives>, .<archive>.receipt
+//! ```
+
+use std::ffi::OsStr;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use cannery_formats::feed::{ArchiveName, FeedId, FoundName, Hour};
+use cannery_runtime::disk::{Disk, Kind};
+
+/// The folders of all feeds of a workspace; clones are the same.
+#[derive(Clone, Debug)]
+pub struct Depot {
+    disk: Arc<dyn Disk>,
+    workspace: PathBuf,
+}
+
+impl Depot {
+    /// The folders in `workspace`; nothing is made yet.
+    #[must_use]
+    pub fn new(disk: Arc<dyn Disk>, workspace: &Path) -> Self {
+        Self {
+            disk,
+            workspace: workspace.to_owned(),
+        }
+    }
+
+    pub(super) fn disk(&self) -> &Arc<dyn Disk> {
+        &self.disk
+    }
+
+    fn downloads(&self) -> PathBuf {
+        self.workspace.join("downloads")
+    }
+
+    fn archives(&self) -> PathBuf {
+        self.workspace.join("archives")
+    }
+
+    /// Where the bodies of an hour are.
+    pub(super) fn hour(&self, feed: &FeedId, hour: Hour) -> PathBuf {
+        self.downloads().join(feed.as_str()).join(hour.folder())
+    }
+
+    /// Where an archive waits for being shipped.
+    pub(super) fn archive(&self, name: &ArchiveName) -> PathBuf {
+        self.archives()
+            .join(name.feed.as_str())
+            .join(name.hour.day_folder())
+            .join(name.to_string())
+    }
+
+    /// What says which stores have an archive.
+    pub(super) fn receipt(&self, name: &ArchiveName) -> PathBuf {
+        self.archive(name)
+            .with_file_name(format!(".{name}.receipt"))
+    }
+
+    /// The hours that have bodies, in order of feeds; folders that are no feed's are passed over.
+    ///
+    /// # Errors
+    /// As the disk says; never a part of them.
+    pub fn hours(&self) -> io::Result<Vec<(FeedId, Hour)>> {
+        let mut hours = Vec::new();
+        for feed in self.feeds_in(&self.downloads())? {
+            let root = self.downloads().join(feed.as_str());
+            for folder in self.folders_below(&root, 4)? {
+                hours.extend(Hour::from_folder(&folder).map(|hour| (feed.clone(), hour)));
+            }
+        }
+        Ok(hours)
+    }
+
+    /// The archives that wait for being shipped.
+    ///
+    /// # Errors
+    /// As the disk says; never a part of them.
+    pub fn waiting(&self) -> io::Result<Vec<ArchiveName>> {
+        let mut waiting = Vec::new();
+        for feed in self.feeds_in(&self.archives())? {
+            let root = self.archives().join(feed.as_str());
+            for day in self.folders_below(&root, 3)? {
+                for entry in self.entries(&root.join(&day))? {
+                    let name = entry.1.to_str().filter(|_| entry.0 == Kind::File);
+                    waiting.extend(name.and_then(|name| archive_of_day(&feed, &day, name)));
+                }
+            }
+        }
+        waiting.sort();
+        Ok(waiting)
+    }
+
+    fn feeds_in(&self, folder: &Path) -> io::Result<Vec<FeedId>> {
+        let names = self.entries(folder)?;
+        let folders = names.iter().filter(|(kind, _)| *kind == Kind::Dir);
+        let mut feeds: Vec<_> = folders
+            .filter_map(|(_, name)| FeedId::new(name.to_str()?).ok())
+            .collect();
+        feeds.sort();
+        Ok(feeds)
+    }
+
+    /// The folders `depth` levels below, as relative paths.
+    fn folders_below(&self, root: &Path, depth: usize) -> io::Result<Vec<String>> {
+        let mut found = vec![String::new()];
+        for _ in 0..depth {
+            let mut deeper = Vec::new();
+            for path in &found {
+                for (kind, name) in self.entries(&root.join(path))? {
+                    let name = name.to_str().filter(|_| kind == Kind::Dir);
+                    deeper.extend(name.map(|name| match path.as_str() {
+                        "" => name.to_owned(),
+                        path => format!("{path}/{name}"),
+                    }));
+                }
+            }
+            found = deeper;
+        }
+        found.sort();
+        Ok(found)
+    }
+
+    /// The names in a folder; none when there is no folder.
+    fn entries(&self, folder: &Path) -> io::Result<Vec<(Kind, std::ffi::OsString)>> {
+        match self.disk.read_dir(folder) {
+            Ok(entries) => Ok(entries
+                .into_iter()
+                .map(|entry| (entry.kind, entry.name))
+                .collect()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Removes a folder of an hour or a day, and those above it, as far as they are empty.
+    pub(super) fn prune(&self, folder: &Path) -> io::Result<()> {
+        let mut folder = folder;
+        loop {
+            let is_ours = folder.parent().is_some_and(|parent| {
+                parent != self.workspace && parent.starts_with(&self.workspace)
+            });
+            if !is_ours {
+                return Ok(());
+            }
+            match self.disk.remove_dir(folder) {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                // Something is in it, or somebody made something just now.
+                Err(_) => return Ok(()),
+            }
+            folder = folder.parent().unwrap_or(Path::new(""));
+        }
+    }
+}
+
+/// The archive of a name in the folder of a day.
+fn archive_of_day(feed: &FeedId, day: &str, name: &str) -> Option<ArchiveName> {
+    (0..24)
+        .filter_map(|hour| Hour::from_folder(&format!("{day}/{hour:02}")).ok())
+        .find_map(|hour| match FoundName::of(feed, hour, name) {
+            FoundName::Ours(name) => Some(name),
+            FoundName::Foreign | FoundName::Tombstone | FoundName::Unknown => None,
+        })
+}
+
+/// Whether a name is one that the product gives to what is not finished.
+pub(super) fn is_unfinished(name: &OsStr) -> bool {
+    name.to_str()
+        .is_some_and(|name| name.starts_with('.') && name.ends_with(super::writer::PART))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cannery_formats::feed::{Codec, ContentSet, Holding};
+    use cannery_runtime::RealDisk;
+    use cannery_runtime::disk::{create_dir_all, write_durably};
+
+    #[test]
+    fn only_what_is_a_feeds_is_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let depot = Depot::new(Arc::new(RealDisk), dir.path());
+        assert_eq!(depot.hours().unwrap(), []);
+        assert_eq!(depot.waiting().unwrap(), []);
+        let (feed, hour) = (
+            FeedId::new("a").unwrap(),
+            "20261115T18Z".parse::<Hour>().unwrap(),
+        );
+        let name = ArchiveName {
+            feed: feed.clone(),
+            hour,
+            holding: Holding::Set(ContentSet::default().hash(), Codec::Zstd),
+        };
+        let archive = depot.archive(&name);
+        create_dir_all(&RealDisk, archive.parent().unwrap()).unwrap();
+        write_durably(&RealDisk, &archive, b"x").unwrap();
+        write_durably(&RealDisk, &depot.receipt(&name), b"x").unwrap();
+        create_dir_all(&RealDisk, &depot.hour(&feed, hour)).unwrap();
+        for odd in ["a/2026/11/15/99", "a/2026/11/x/1", "..b/2026/11/15/18", "c"] {
+            create_dir_all(&RealDisk, &dir.path().join("downloads").join(odd)).unwrap();
+        }
+        assert_eq!(depot.hours().unwrap(), [(feed.clone(), hour)]);
+        assert_eq!(depot.waiting().unwrap(), [name]);
+        depot.prune(&depot.hour(&feed, hour)).unwrap();
+        assert_eq!(depot.hours().unwrap(), []);
+    }
+}

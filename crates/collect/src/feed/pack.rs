@@ -1,0 +1,207 @@
+//! Packing an hour: its bodies and its coverage become one archive, and only then they go.
+
+use std::ffi::OsString;
+use std::io::{self, BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+
+use cannery_formats::feed::{ArchiveName, ContentSet, Coverage, FeedId, Holding, Hour, Member};
+use cannery_formats::hour_archive::{ArchiveWriter, Compression};
+use cannery_formats::{Digest, Hasher};
+use cannery_runtime::disk::{Disk, Kind, Open, create_dir_all, read};
+
+use super::depot::{Depot, is_unfinished};
+use super::disk_stream::{FileReader, FileWriter};
+use super::slots::{self, SLOTS_NAME};
+use super::writer::PART;
+
+/// The lines of an hour are fewer: ten polls a second, each with a short reason.
+const SLOTS_BYTES_MAX: u64 = 16 << 20;
+const BUFFER_BYTES: usize = 256 * 1024;
+
+/// An hour that became an archive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Packed {
+    pub(super) name: ArchiveName,
+    pub(super) bodies: u64,
+    pub(super) archive_bytes: u64,
+}
+
+/// Packs what lies in the folder of an hour, which nobody writes to. May be repeated after any error or crash: the same files make
+/// an archive of the same name. Nothing when there was nothing.
+pub(super) fn pack(
+    depot: &Depot,
+    (feed, hour): (&FeedId, Hour),
+    replica: &str,
+    compression: &Compression,
+) -> io::Result<Option<Packed>> {
+    let folder = Folder::read(depot, feed, hour)?;
+    let coverage = folder.coverage(feed, hour, replica)?;
+    let mut bodies = Vec::new();
+    for name in &folder.names {
+        match folder.member(name) {
+            Ok(member) => bodies.push((member, name.clone())),
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                tracing::warn!(file = %folder.path.join(name).display(), %error, "left out of its archive, and left where it is");
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    let members = bodies.iter().map(|(member, _)| member.clone());
+    let set: ContentSet = members
+        .chain(coverage.as_ref().map(|(member, _)| member.clone()))
+        .collect();
+    let mut packed = None;
+    if !set.is_empty() {
+        let holding = Holding::Set(set.hash(), compression.codec);
+        let name = ArchiveName {
+            feed: feed.clone(),
+            hour,
+            holding,
+        };
+        let content = coverage.map(|(_, content)| content).unwrap_or_default();
+        let archive_bytes = folder.write(&name, &set, &content, compression)?;
+        packed = Some(Packed {
+            name,
+            bodies: bodies.len() as u64,
+            archive_bytes,
+        });
+    }
+    folder.clear(bodies.into_iter().map(|(_, name)| name))?;
+    Ok(packed)
+}
+
+/// The folder of an hour.
+struct Folder<'a> {
+    depot: &'a Depot,
+    path: PathBuf,
+    /// The bodies in it.
+    names: Vec<OsString>,
+}
+
+impl<'a> Folder<'a> {
+    fn read(depot: &'a Depot, feed: &FeedId, hour: Hour) -> io::Result<Self> {
+        let path = depot.hour(feed, hour);
+        let mut names = Vec::new();
+        for entry in depot.disk().read_dir(&path)? {
+            if is_unfinished(&entry.name) {
+                // Of a process that died: nobody was told that it is there.
+                depot.disk().remove_file(&path.join(&entry.name))?;
+            } else if entry.kind == Kind::File && entry.name != SLOTS_NAME {
+                names.push(entry.name);
+            }
+        }
+        names.sort();
+        Ok(Self { depot, path, names })
+    }
+
+    fn disk(&self) -> &dyn Disk {
+        &**self.depot.disk()
+    }
+
+    fn slots(&self) -> io::Result<String> {
+        match read(self.disk(), &self.path.join(SLOTS_NAME), SLOTS_BYTES_MAX) {
+            Ok(lines) => Ok(String::from_utf8_lossy(&lines).into_owned()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
+            // What the bodies say is better than an hour that is never packed.
+            Err(error) if error.kind() == io::ErrorKind::FileTooLarge => Ok(String::new()),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn coverage(
+        &self,
+        feed: &FeedId,
+        hour: Hour,
+        replica: &str,
+    ) -> io::Result<Option<(Member, Vec<u8>)>> {
+        let bodies = self.names.iter().filter_map(|name| name.to_str());
+        let spans = slots::spans(&self.slots()?, feed, hour, bodies);
+        if spans.is_empty() {
+            return Ok(None);
+        }
+        let coverage = Coverage::new(feed.clone(), hour, replica, spans);
+        let (name, content) = coverage.to_member();
+        let member = Member::new(name, content.len() as u64, Digest::of(&content));
+        Ok(Some((member.map_err(io::Error::other)?, content)))
+    }
+
+    /// A body as a member. `InvalidInput` when it can be none.
+    fn member(&self, name: &OsString) -> io::Result<Member> {
+        let invalid = |why: String| io::Error::new(io::ErrorKind::InvalidInput, why);
+        let text = name
+            .to_str()
+            .ok_or_else(|| invalid("its name is no text".into()))?;
+        let file = self.disk().open(&self.path.join(name), Open::Read)?;
+        let mut counting = Counting::default();
+        io::copy(&mut FileReader::new(&*file), &mut counting)?;
+        Member::new(text, counting.bytes, counting.hasher.finish())
+            .map_err(|error| invalid(error.to_string()))
+    }
+
+    /// Writes the archive durably; gives back its length.
+    fn write(
+        &self,
+        name: &ArchiveName,
+        set: &ContentSet,
+        coverage: &[u8],
+        compression: &Compression,
+    ) -> io::Result<u64> {
+        let path = self.depot.archive(name);
+        let folder = path.parent().unwrap_or(Path::new("."));
+        create_dir_all(self.disk(), folder)?;
+        let part = path.with_file_name(format!(".{name}{PART}"));
+        match self.disk().remove_file(&part) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Ok(()) | Err(_) => {}
+        }
+        let file = self.disk().open(&part, Open::CreateNew)?;
+        let out = BufWriter::with_capacity(BUFFER_BYTES, FileWriter::new(&*file));
+        let mut archive = ArchiveWriter::new(out, &name.feed, name.hour, set, compression)?;
+        while let Some(member) = archive.next_member() {
+            if Coverage::is_member(member.name()) {
+                archive.append(coverage)?;
+            } else {
+                let body = self
+                    .disk()
+                    .open(&self.path.join(member.name()), Open::Read)?;
+                archive.append(FileReader::new(&*body))?;
+            }
+        }
+        let mut out = archive.finish()?;
+        out.flush()?;
+        let bytes = out.get_ref().written();
+        file.sync()?;
+        self.disk().rename(&part, &path)?;
+        self.disk().sync_dir(folder)?;
+        Ok(bytes)
+    }
+
+    /// The archive is durable: removes what is in it. What a power cut brings back is packed again, under the same name.
+    fn clear(&self, packed: impl Iterator<Item = OsString>) -> io::Result<()> {
+        for name in packed.chain([OsString::from(SLOTS_NAME)]) {
+            match self.disk().remove_file(&self.path.join(name)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                Ok(()) | Err(_) => {}
+            }
+        }
+        self.depot.prune(&self.path)
+    }
+}
+
+#[derive(Default)]
+struct Counting {
+    hasher: Hasher,
+    bytes: u64,
+}
+
+impl io::Write for Counting {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.hasher.update(bytes);
+        self.bytes += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

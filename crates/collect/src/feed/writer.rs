@@ -1,0 +1,240 @@
+//! The one thread that writes what was downloaded: many bodies share the waiting for the disk.
+//!
+//! Temp file, sync, rename, sync of the folder, each of them for all bodies that wait before the next: the first sync of a batch brings
+//! the others along.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use cannery_runtime::disk::{Disk, DiskFile, Open, create_dir_all};
+use tokio::sync::{mpsc, oneshot};
+
+/// How many files share the waiting at most.
+const BATCH_MAX: usize = 256;
+
+/// How many may wait for the thread.
+const QUEUE_MAX: usize = 4_096;
+
+/// What a file is called until it is whole.
+pub(super) const PART: &str = ".part";
+
+/// Writes files; clones are the same. The thread ends with the last of them.
+#[derive(Clone, Debug)]
+pub(super) struct Writer(mpsc::Sender<Job>);
+
+#[derive(Debug)]
+struct Job {
+    kind: Kind,
+    path: PathBuf,
+    content: Bytes,
+    answer: oneshot::Sender<io::Result<()>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    /// A new file, durable before the answer.
+    Save,
+    /// To the end of a file; not synced.
+    Append,
+}
+
+impl Writer {
+    /// Starts the thread.
+    pub(super) fn start(disk: Arc<dyn Disk>) -> io::Result<Self> {
+        let (jobs, waiting) = mpsc::channel(QUEUE_MAX);
+        std::thread::Builder::new()
+            .name("feed-writer".into())
+            .spawn(move || run(&*disk, waiting))?;
+        Ok(Self(jobs))
+    }
+
+    /// Writes a file durably, in a folder that is made where needed. What is there under its name is replaced.
+    pub(super) async fn save(&self, path: PathBuf, content: Bytes) -> io::Result<()> {
+        self.ask(Kind::Save, path, content).await
+    }
+
+    /// Appends to a file.
+    pub(super) async fn append(&self, path: PathBuf, content: Bytes) -> io::Result<()> {
+        self.ask(Kind::Append, path, content).await
+    }
+
+    async fn ask(&self, kind: Kind, path: PathBuf, content: Bytes) -> io::Result<()> {
+        let (answer, answered) = oneshot::channel();
+        let job = Job {
+            kind,
+            path,
+            content,
+            answer,
+        };
+        let gone = || io::Error::other("the thread that writes downloads has ended");
+        self.0.send(job).await.map_err(|_| gone())?;
+        answered.await.map_err(|_| gone())?
+    }
+}
+
+fn run(disk: &dyn Disk, mut waiting: mpsc::Receiver<Job>) {
+    let mut jobs = Vec::new();
+    while waiting.blocking_recv_many(&mut jobs, BATCH_MAX) > 0 {
+        let (saves, appends): (Vec<_>, Vec<_>) = jobs
+            .drain(..)
+            .partition(|job| matches!(job.kind, Kind::Save));
+        for job in appends {
+            let done = append(disk, &job.path, &job.content);
+            // Who does not wait any more needs no answer.
+            job.answer.send(done).ok();
+        }
+        save_all(disk, saves);
+    }
+}
+
+/// Does each step for all jobs before the next step.
+fn save_all(disk: &dyn Disk, jobs: Vec<Job>) {
+    let parts = jobs.into_iter().filter_map(|job| {
+        let file = write_part(disk, &job);
+        unless_failed(job, file)
+    });
+    let parts: Vec<_> = parts.collect();
+    let synced = parts.into_iter().filter_map(|(job, file)| {
+        let synced = file.sync();
+        unless_failed(job, synced)
+    });
+    let synced: Vec<_> = synced.collect();
+    let renamed = synced.into_iter().filter_map(|(job, ())| {
+        let renamed = disk.rename(&part_of(&job.path), &job.path);
+        unless_failed(job, renamed)
+    });
+    let renamed: Vec<_> = renamed.collect();
+    let folders: BTreeSet<PathBuf> = renamed
+        .iter()
+        .map(|(job, ())| folder_of(&job.path).to_owned())
+        .collect();
+    let synced: BTreeMap<PathBuf, io::Result<()>> = folders
+        .into_iter()
+        .map(|folder| {
+            let synced = disk.sync_dir(&folder);
+            (folder, synced)
+        })
+        .collect();
+    for (job, ()) in renamed {
+        let done = match &synced[folder_of(&job.path)] {
+            Ok(()) => Ok(()),
+            Err(error) => Err(io::Error::new(error.kind(), error.to_string())),
+        };
+        job.answer.send(done).ok();
+    }
+}
+
+/// The job with what its step gave; nothing once its error was said.
+fn unless_failed<T>(job: Job, step: io::Result<T>) -> Option<(Job, T)> {
+    match step {
+        Ok(done) => Some((job, done)),
+        Err(error) => {
+            // Who does not wait any more needs no answer.
+            job.answer.send(Err(error)).ok();
+            None
+        }
+    }
+}
+
+fn write_part(disk: &dyn Disk, job: &Job) -> io::Result<Box<dyn DiskFile>> {
+    let part = part_of(&job.path);
+    let file = match disk.open(&part, Open::CreateNew) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            create_dir_all(disk, folder_of(&part))?;
+            disk.open(&part, Open::CreateNew)?
+        }
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            disk.remove_file(&part)?;
+            disk.open(&part, Open::CreateNew)?
+        }
+        opened => opened?,
+    };
+    file.write_all_at(0, &job.content)?;
+    file.begin_sync(0, job.content.len() as u64)?;
+    Ok(file)
+}
+
+fn append(disk: &dyn Disk, path: &Path, content: &[u8]) -> io::Result<()> {
+    let file = match disk.open(path, Open::ReadWrite) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            create_dir_all(disk, folder_of(path))?;
+            disk.open(path, Open::CreateNew)?
+        }
+        opened => opened?,
+    };
+    file.write_all_at(file.len()?, content)
+}
+
+fn part_of(path: &Path) -> PathBuf {
+    let mut name = std::ffi::OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(PART);
+    path.with_file_name(name)
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().unwrap_or(Path::new("."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cannery_runtime::RealDisk;
+    use cannery_runtime::disk::read;
+    use cannery_testkit::sim_disk::SimDisk;
+
+    #[tokio::test]
+    async fn files_are_whole_and_nothing_else_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let writer = Writer::start(Arc::new(RealDisk)).unwrap();
+        let saves = (0..300).map(|number| {
+            let path = dir.path().join(format!("{}/{number}", number % 3));
+            writer.save(path, Bytes::from(vec![7; number]))
+        });
+        for saved in futures::future::join_all(saves).await {
+            saved.unwrap();
+        }
+        for number in 0..300_usize {
+            let path = dir.path().join(format!("{}/{number}", number % 3));
+            assert_eq!(read(&RealDisk, &path, 1_000).unwrap().len(), number);
+        }
+        let lines = dir.path().join("4/.slots");
+        for line in ["a\n", "b\n"] {
+            writer.append(lines.clone(), line.into()).await.unwrap();
+        }
+        assert_eq!(read(&RealDisk, &lines, 10).unwrap(), b"a\nb\n");
+        assert_eq!(RealDisk.read_dir(&dir.path().join("0")).unwrap().len(), 100);
+    }
+
+    #[tokio::test]
+    async fn what_was_acknowledged_survives_a_power_cut_at_any_operation() {
+        for fails_at in 0.. {
+            let disk = SimDisk::new(fails_at);
+            disk.create_dir(Path::new("/w")).unwrap();
+            disk.sync_dir(Path::new("/w")).unwrap();
+            disk.sync_dir(Path::new("/")).unwrap();
+            disk.power_off_at(disk.operations() + fails_at);
+            let writer = Writer::start(Arc::new(disk.clone())).unwrap();
+            let mut kept = Vec::new();
+            for number in 0..4_u8 {
+                let path = PathBuf::from(format!("/w/{}/{number}", number % 2));
+                let content = Bytes::from(vec![number; 700]);
+                if writer.save(path.clone(), content).await.is_ok() {
+                    kept.push((path, number));
+                }
+            }
+            let whole = kept.len() == 4;
+            let after = disk.crash();
+            for (path, number) in kept {
+                assert_eq!(read(&after, &path, 1_000).unwrap(), [number; 700]);
+            }
+            if whole {
+                assert!(fails_at > 10);
+                return;
+            }
+        }
+    }
+}

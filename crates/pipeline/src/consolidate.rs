@@ -1,0 +1,147 @@
+//! The archives of an hour, uploaded by several replicas at any time, become one.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `plan.rs` | what is to be done, from keys and sets alone |
+//! | `hashed.rs` | the archive that is left is named for its content |
+//! | `primary.rs` | it has a name that everybody knows, and is replaced by compare-and-swap |
+//! | `projection.rs` | the same name on a store that cannot compare and swap |
+//! | `visit.rs` | what they share: reading, putting, reading back, deleting |
+//! | `step.rs` | what was done, for a log |
+//!
+//! Any number of replicas may do it at once, each may die at any step, and answers may be lost: nothing is deleted unless
+//! everything in it was read elsewhere, in an order in which nothing is above itself.
+
+use cannery_formats::Key;
+use cannery_formats::feed::{FeedId, Hour};
+use cannery_formats::hour_archive::Limits;
+
+use crate::error::Error;
+use crate::fetched::{Fetcher, Subject};
+use crate::hour_folder::HourFolder;
+use crate::scratch::Scratch;
+use crate::store::{Store, Way};
+
+mod hashed;
+mod plan;
+mod primary;
+mod projection;
+mod step;
+mod visit;
+
+pub use step::{Report, Step};
+use visit::Round;
+pub(crate) use visit::Visit;
+
+/// Each round ends with something done by us or by somebody else; more than this many is a crowd that should disperse.
+const ROUNDS_MAX: u32 = 16;
+
+/// Consolidates hours. It holds nothing between two calls; clones are the same.
+#[derive(Clone, Debug)]
+pub struct Consolidator {
+    pub(crate) fetcher: Fetcher,
+}
+
+impl Consolidator {
+    /// One that works in this folder, with the usual limits for archives.
+    #[must_use]
+    pub fn new(scratch: Scratch) -> Self {
+        let limits = Limits::default();
+        Self {
+            fetcher: Fetcher { scratch, limits },
+        }
+    }
+
+    /// What an archive may have at most; one that has more is left alone.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.fetcher.limits = limits;
+        self
+    }
+
+    /// Makes the archives of an hour one, in one store. It may be called at any time, twice, and by anybody; afterwards
+    /// the hour holds at least what it held before, unless somebody deleted it.
+    ///
+    /// # Errors
+    /// [`Error`]; the hour holds everything it held, and the next call goes on.
+    pub async fn consolidate(
+        &self,
+        store: &Store,
+        feed: &FeedId,
+        hour: Hour,
+    ) -> Result<Report, Error> {
+        let mut steps = Vec::new();
+        self.run(store, feed, hour, &mut steps).await?;
+        Ok(Report {
+            store: store.id().to_owned(),
+            feed: feed.clone(),
+            hour,
+            steps,
+        })
+    }
+
+    /// The same; `steps` says what was done also when it ends with an error.
+    pub(crate) async fn run(
+        &self,
+        store: &Store,
+        feed: &FeedId,
+        hour: Hour,
+        steps: &mut Vec<Step>,
+    ) -> Result<(), Error> {
+        store.lake.ensure_probed().await?;
+        if !store.lake.honours().create {
+            let store = store.id().to_owned();
+            return Err(Error::Refused { store });
+        }
+        let feed = feed.clone();
+        let subject = Subject { feed, hour };
+        let mut visit = Visit::new(&self.fetcher, &store.lake, &subject, steps);
+        for _ in 0..ROUNDS_MAX {
+            if let Round::Settled(_) = round(&mut visit, store.way()).await? {
+                if !visit.steps.iter().any(Step::is_change) {
+                    visit.note(Step::NothingToDo);
+                }
+                return Ok(());
+            }
+        }
+        Err(Error::Restless {
+            store: store.id().to_owned(),
+            feed: subject.feed,
+            hour,
+            rounds: ROUNDS_MAX,
+        })
+    }
+}
+
+async fn round(visit: &mut Visit<'_>, way: Way) -> Result<Round, Error> {
+    let Subject { feed, hour } = visit.subject;
+    let folder = HourFolder::list(visit.lake, feed, *hour).await?;
+    let archives = folder.archives().len();
+    visit.note(Step::Listed { archives });
+    if folder.tombstone {
+        return bury(visit, &folder).await;
+    }
+    let parts: Vec<Key> = folder.parts().iter().map(|part| part.key.clone()).collect();
+    match way {
+        Way::Hashed => {
+            if let Some(primary) = &folder.primary {
+                visit.leave(&primary.key, "a primary, which this algorithm does not use");
+            }
+            hashed::round(visit, &parts, None).await
+        }
+        Way::Swapped => primary::round(visit, &parts).await,
+        Way::Projected => projection::round(visit, &parts).await,
+    }
+}
+
+/// Removes what came after the hour was deleted.
+async fn bury(visit: &mut Visit<'_>, folder: &HourFolder) -> Result<Round, Error> {
+    visit.note(Step::Tombstoned);
+    let keys: Vec<Key> = folder
+        .archives()
+        .iter()
+        .map(|found| found.key.clone())
+        .collect();
+    visit.delete(&keys).await?;
+    Ok(Round::Settled(None))
+}

@@ -1,0 +1,138 @@
+//! What lies in the folder of an hour, by its names alone.
+
+use cannery_formats::Key;
+use cannery_formats::feed::{Codec, FeedId, FoundName, Holding, Hour, SetHash};
+use cannery_lake::{Entry, Lake};
+
+/// An archive that is named for its content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Secondary {
+    /// Where it is.
+    pub entry: Entry,
+    /// The hash of the set that its name promises.
+    pub hash: SetHash,
+    /// The codec that its name promises.
+    pub codec: Codec,
+}
+
+/// The objects of an hour, sorted by what their names say; each list in the order of the keys.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HourFolder {
+    /// The archive that everybody knows.
+    pub primary: Option<Entry>,
+    /// Archives named for their content.
+    pub secondaries: Vec<Secondary>,
+    /// Archives that Hoard made.
+    pub foreign: Vec<Entry>,
+    /// Whether the hour was deleted on purpose.
+    pub tombstone: bool,
+    /// What nobody knows here; it is never touched.
+    pub unknown: Vec<Entry>,
+}
+
+impl HourFolder {
+    /// Lists the folder.
+    ///
+    /// # Errors
+    /// Any failure of the store: a part of a listing is never taken for the whole.
+    pub async fn list(lake: &Lake, feed: &FeedId, hour: Hour) -> cannery_lake::Result<Self> {
+        let folder = Key::feed_hour(feed, hour);
+        let entries = lake.list_all(Some(&folder)).await?;
+        Ok(Self::of(feed, hour, entries))
+    }
+
+    /// Sorts the objects of a listing that holds the whole folder; what lies elsewhere is passed over.
+    #[must_use]
+    pub fn of(feed: &FeedId, hour: Hour, entries: impl IntoIterator<Item = Entry>) -> Self {
+        let mut folder = Self::default();
+        let home = Key::feed_hour(feed, hour);
+        for entry in entries {
+            let below = entry.key.as_str().strip_prefix(home.as_str());
+            if let Some(name) = below.and_then(|rest| rest.strip_prefix('/')) {
+                let found = FoundName::of(feed, hour, name);
+                folder.take(found, entry);
+            }
+        }
+        folder
+            .secondaries
+            .sort_by(|a, b| a.entry.key.cmp(&b.entry.key));
+        folder.foreign.sort_by(|a, b| a.key.cmp(&b.key));
+        folder.unknown.sort_by(|a, b| a.key.cmp(&b.key));
+        folder
+    }
+
+    fn take(&mut self, found: FoundName, entry: Entry) {
+        match found {
+            FoundName::Ours(name) => match name.holding {
+                Holding::Primary => self.primary = Some(entry),
+                Holding::Set(hash, codec) => {
+                    self.secondaries.push(Secondary { entry, hash, codec })
+                }
+            },
+            FoundName::Foreign => self.foreign.push(entry),
+            FoundName::Tombstone => self.tombstone = true,
+            FoundName::Unknown => self.unknown.push(entry),
+        }
+    }
+
+    /// Every archive but the primary: what a consolidation may remove, in the order of the keys.
+    #[must_use]
+    pub fn parts(&self) -> Vec<&Entry> {
+        let own = self.secondaries.iter().map(|secondary| &secondary.entry);
+        let mut parts: Vec<_> = own.chain(&self.foreign).collect();
+        parts.sort_by(|a, b| a.key.cmp(&b.key));
+        parts
+    }
+
+    /// Every archive, the primary first.
+    #[must_use]
+    pub fn archives(&self) -> Vec<&Entry> {
+        let mut all: Vec<_> = self.primary.iter().collect();
+        all.extend(self.parts());
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cannery_formats::feed::ContentSet;
+    use jiff::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn every_object_of_the_hour_is_one_of_five_things() {
+        let feed = FeedId::new("f").unwrap();
+        let hour: Hour = "20261115T18Z".parse().unwrap();
+        let hash = ContentSet::default().hash();
+        let names = [
+            "f/2026/11/15/18/.deleted.json".to_owned(),
+            "f/2026/11/15/18/f_20261115T18Z.tar.gz".to_owned(),
+            format!("f/2026/11/15/18/f_20261115T18Z_{hash}.tar.zst"),
+            format!("f/2026/11/15/18/f_20261115T18Z_{hash}.tar.gz"),
+            "f/2026/11/15/18/f_20261115T18Z_abcdefghij23.tar.gz".to_owned(),
+            "f/2026/11/15/18/notes.txt".to_owned(),
+            "f/2026/11/15/18/below/f_20261115T18Z.tar.gz".to_owned(),
+            "f/2026/11/15/19/f_20261115T19Z.tar.gz".to_owned(),
+        ];
+        let entries = names.iter().map(|name| Entry {
+            key: Key::new(name).unwrap(),
+            stored_bytes: 1,
+            modified: Timestamp::UNIX_EPOCH,
+        });
+        let folder = HourFolder::of(&feed, hour, entries);
+        assert!(folder.tombstone);
+        assert_eq!(folder.primary.as_ref().unwrap().key.as_str(), names[1]);
+        let codecs: Vec<_> = folder.secondaries.iter().map(|found| found.codec).collect();
+        assert_eq!(codecs, [Codec::Gzip, Codec::Zstd]);
+        assert_eq!(folder.foreign.len(), 1);
+        let unknown: Vec<_> = folder
+            .unknown
+            .iter()
+            .map(|entry| entry.key.as_str())
+            .collect();
+        assert_eq!(unknown, [&names[6], &names[5]]);
+        assert_eq!(folder.parts().len(), 3);
+        assert_eq!(folder.archives().len(), 4);
+    }
+}
