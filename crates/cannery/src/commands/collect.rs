@@ -230,7 +230,7 @@ impl<'a> Line<'a> {
         if way.until == Until::Stopped && !way.backlog {
             self.follow_config()?;
         }
-        self.greet();
+        self.greet(way);
         let shown = self.context.output.counter();
         tokio::select! {
             () = self.stop.cancelled() => {}
@@ -334,8 +334,9 @@ impl<'a> Line<'a> {
         }
     }
 
-    fn greet(&self) {
-        for feed in self.feeds.iter().flat_map(|feeds| feeds.configs()) {
+    fn greet(&self, way: &Way) {
+        let polled = self.feeds.iter().filter(|_| way.until == Until::Stopped);
+        for feed in polled.flat_map(|feeds| feeds.configs()) {
             let text = format!("collecting feed {} every {}", feed.id, feed.periodicity);
             let value =
                 json!({ "event": "collecting", "feed": feed.id, "periodicity": feed.periodicity });

@@ -133,21 +133,20 @@ pub fn merge_slots(coverages: &[Coverage], period_ms: u32) -> Vec<Slot> {
         let mut begin = u64::from(span.offset_ms);
         for run in &span.runs {
             let end = begin.saturating_add(length.saturating_mul(u64::from(run.count)));
-            mark(&mut slots, &run.slot, begin, end, period);
+            // A poll stands for the time until the next, and counts where it begins.
+            let last = (end.saturating_sub(length) / period).max((end / period).saturating_sub(1));
+            mark(&mut slots, &run.slot, begin / period, last);
             begin = end;
         }
     }
     slots
 }
 
-fn mark(slots: &mut [Slot], slot: &Slot, begin: u64, end: u64, period: u64) {
-    let end = end.min(HOUR_MILLIS);
-    if begin >= end {
-        return;
-    }
-    let place = |millis: u64| usize::try_from(millis / period).unwrap_or(usize::MAX);
-    let last = place(end - 1).min(slots.len().saturating_sub(1));
-    for known in &mut slots[place(begin)..=last] {
+fn mark(slots: &mut [Slot], slot: &Slot, first: u64, last: u64) {
+    let place = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+    let after = place(last).saturating_add(1).min(slots.len());
+    let marked = slots.get_mut(place(first)..after).unwrap_or_default();
+    for known in marked {
         if *known < *slot {
             known.clone_from(slot);
         }
@@ -225,6 +224,21 @@ mod tests {
                 Slot::Stored
             ]
         );
+        let fine = coverage("a", 100_000, 450_000, &[(Slot::Stored, 3)]);
+        let merged = merge_slots(&[fine], 900_000);
+        assert_eq!(
+            merged,
+            [
+                Slot::Stored,
+                Slot::Stored,
+                Slot::NotCollected,
+                Slot::NotCollected
+            ]
+        );
+        let beside = coverage("a", 899_000, 900_000, &[(Slot::Stored, 1)]);
+        let merged = merge_slots(&[beside], 900_000);
+        let stored = merged.iter().filter(|slot| **slot == Slot::Stored);
+        assert_eq!(stored.count(), 1, "a poll counts once");
         let endless = coverage("a", u32::MAX, u32::MAX, &[(Slot::Stored, u32::MAX)]);
         assert_eq!(merge_slots(&[endless], 3_600_000), [Slot::NotCollected]);
     }
