@@ -9,6 +9,9 @@
 mod browser;
 mod collect;
 mod errors;
+mod feed_commands;
+#[cfg(all(feature = "sim", feature = "real-servers"))]
+mod feed_page;
 mod journal;
 mod journal_page;
 mod lake;

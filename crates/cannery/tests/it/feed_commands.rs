@@ -1,0 +1,266 @@
+//! Feeds by the commands of the real binary, on a lake in a folder.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use bytes::Bytes;
+use cannery_testkit::feed_server::{Behaviour, FeedServer};
+use rustix::process::Signal;
+
+use crate::program::{Place, http_get, pause};
+
+const RANGE: [&str; 4] = ["--start-time", "2020-01-01", "--end-time", "2099-01-01"];
+
+fn bodies(count: usize) -> Vec<Bytes> {
+    (0..count)
+        .map(|number| Bytes::from(format!("body {number}")))
+        .collect()
+}
+
+/// A place with feeds `a`, `b` and `down`.
+async fn place() -> (Place, FeedServer) {
+    let server = FeedServer::start().await.unwrap();
+    server.on("/a", Behaviour::Bodies(bodies(8)));
+    server.on("/b", Behaviour::Bodies(bodies(4)));
+    server.on("/down", Behaviour::Status(503));
+    let place = Place::new();
+    place.write("c.yml", config(&server, &["a", "b", "down"]));
+    (place, server)
+}
+
+fn config(server: &FeedServer, feeds: &[&str]) -> String {
+    let feeds = feeds.iter().map(|id| {
+        let url = server.url(&format!("/{id}"));
+        format!("  - {{id: {id}, url: '{url}', periodicity: 100ms, postfix: .txt, allow_private: true}}\n")
+    });
+    let feeds: String = feeds.collect();
+    format!("node: node1-lab\nserve: {{admin_listen: '127.0.0.1:0'}}\nfeeds:\n{feeds}")
+}
+
+fn with<'a>(command: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
+    let mut all = command.to_vec();
+    all.extend(["--config-file", "c.yml"]);
+    all.extend(more);
+    all
+}
+
+/// Collects until the server was asked often enough, and stops.
+fn collect(place: &Place, server: &FeedServer) {
+    let up = place.up(&["--config-file", "c.yml"]);
+    for _ in 0..400 {
+        if ["/a", "/b", "/down"]
+            .iter()
+            .all(|path| server.requests(path).len() >= 12)
+        {
+            break;
+        }
+        pause();
+    }
+    let (code, _) = up.stop();
+    assert_eq!(code, 0);
+}
+
+fn files(folder: &Path) -> BTreeSet<String> {
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return BTreeSet::new();
+    };
+    let entries = entries.map(|entry| entry.unwrap().path());
+    entries
+        .flat_map(|path| match path.is_dir() {
+            true => files(&path),
+            false => BTreeSet::from([path.display().to_string()]),
+        })
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_collected_is_retrieved_audited_deleted_and_stays_deleted() {
+    let (place, server) = place().await;
+    collect(&place, &server);
+    assert_eq!(place.run(&with(&["audit"], &[])).code, 0);
+    assert_eq!(place.run(&with(&["consolidate"], &[])).code, 0);
+    let gaps = place.run(&with(&["gaps", "--json"], &RANGE[..0]));
+    assert_eq!(gaps.code, 20, "{}", gaps.all());
+
+    let target = ["--target-directory", "out"];
+    let plan = place.run(&with(
+        &["retrieve", "--dry-run"],
+        &[&RANGE[..], &target].concat(),
+    ));
+    assert_eq!(plan.code, 0, "{}", plan.all());
+    assert!(plan.stdout.contains("would fetch"), "{}", plan.all());
+    assert!(!place.path("out").exists());
+    let got = place.run(&with(&["retrieve"], &[&RANGE[..], &target].concat()));
+    assert_eq!(got.code, 0, "{}", got.all());
+    let names = files(&place.path("out"));
+    let of_a = names
+        .iter()
+        .filter(|name| name.contains("/a/") && name.ends_with(".txt"));
+    assert!(of_a.count() >= 8, "{names:?}");
+    let contents: BTreeSet<String> = names
+        .iter()
+        .filter(|name| name.contains("/a/"))
+        .map(|name| std::fs::read_to_string(name).unwrap())
+        .collect();
+    let expected: BTreeSet<String> = (0..8).map(|number| format!("body {number}")).collect();
+    assert_eq!(contents, expected);
+
+    let stores = ["--object-storage-ids", "main", "--feed-ids", "a"];
+    let dry = place.run(&with(
+        &["delete", "--dry-run"],
+        &[&RANGE[..], &stores].concat(),
+    ));
+    assert_eq!(dry.code, 0, "{}", dry.all());
+    assert!(dry.stdout.contains("would delete 1 hour"), "{}", dry.all());
+    let gone = place.run(&with(&["delete"], &[&RANGE[..], &stores].concat()));
+    assert_eq!(gone.code, 0, "{}", gone.all());
+    let again = place.run(&with(
+        &["retrieve", "--feed-ids", "a"],
+        &[&RANGE[..], &target].concat(),
+    ));
+    assert_eq!(again.code, 10, "{}", again.all());
+    collect(&place, &server);
+    let lake = files(&place.path("cannery-data/lake/a"));
+    assert_eq!(lake.len(), 1, "only the mark: {lake:?}");
+    let lifted = place.run(&with(
+        &["delete", "--lift"],
+        &[&RANGE[..], &stores].concat(),
+    ));
+    assert_eq!(lifted.code, 0, "{}", lifted.all());
+    let none = place.run(&with(&["delete"], &[&RANGE[..], &stores].concat()));
+    assert_eq!(none.code, 10, "{}", none.all());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_download_is_shown_and_stores_nothing() {
+    let (place, _server) = place().await;
+    let good = place.run(&with(&["feed", "test", "a"], &[]));
+    assert_eq!(good.code, 0, "{}", good.all());
+    assert!(good.stdout.contains("status 200, 6 B"), "{}", good.stdout);
+    assert!(good.stdout.contains("body 0"), "{}", good.stdout);
+    let body = place.run(&with(&["feed", "test", "a", "--body"], &[]));
+    assert_eq!(body.stdout, "body 1");
+    let down = place.run(&with(&["feed", "test", "down"], &[]));
+    assert_eq!(down.code, 1);
+    assert!(
+        down.stderr.contains("the server answered 503"),
+        "{}",
+        down.stderr
+    );
+    assert_eq!(place.run(&with(&["feed", "test", "nope"], &[])).code, 10);
+    assert!(!place.path("cannery-data").exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_killed_process_left_is_cleaned() {
+    let (place, server) = place().await;
+    let up = place.up(&["--config-file", "c.yml"]);
+    for _ in 0..400 {
+        if server.requests("/b").len() >= 8 {
+            break;
+        }
+        pause();
+    }
+    up.kill();
+    assert!(!files(&place.path("cannery-data/downloads")).is_empty());
+    let status = place.run(&with(&["feed", "status", "--json"], &[]));
+    assert_eq!(status.code, 0, "{}", status.all());
+    assert_eq!(status.json()[0]["hours_unpacked"], 1);
+    let cleaned = place.run(&with(&["clean"], &[]));
+    assert_eq!(cleaned.code, 0, "{}", cleaned.all());
+    assert_eq!(
+        files(&place.path("cannery-data/downloads")),
+        BTreeSet::new()
+    );
+    assert_eq!(files(&place.path("cannery-data/archives")), BTreeSet::new());
+    assert_eq!(files(&place.path("cannery-data/lake/b")).len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_shipped_in_time_is_named() {
+    let (place, server) = place().await;
+    let up = place.up(&["--config-file", "c.yml"]);
+    for _ in 0..400 {
+        if server.requests("/b").len() >= 8 {
+            break;
+        }
+        pause();
+    }
+    up.kill();
+    let text = format!(
+        "{}flush_timeout: 1s\nobject_storage: [{{id: main, url: 's3://nowhere', endpoint_url: 'http://127.0.0.1:9', \
+         aws_access_key_id: x, aws_secret_access_key: y}}]\n",
+        config(&server, &["a", "b", "down"])
+    );
+    place.write("c.yml", text);
+    let cleaned = place.run(&with(&["clean"], &[]));
+    assert_ne!(cleaned.code, 0, "{}", cleaned.all());
+    assert!(!files(&place.path("cannery-data")).is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reload_changes_the_feeds_and_a_bad_one_is_shown_and_not_used() {
+    let (place, server) = place().await;
+    place.write("c.yml", config(&server, &["a"]));
+    let up = place.up(&["--config-file", "c.yml"]);
+    let wait = |what: &str, is: &dyn Fn() -> bool| {
+        for _ in 0..400 {
+            if is() {
+                return;
+            }
+            pause();
+        }
+        panic!("{what}: {}", up.log());
+    };
+    wait("a", &|| server.requests("/a").len() > 3);
+    assert_eq!(server.requests("/b").len(), 0);
+    place.write("c.yml", config(&server, &["a", "b"]));
+    up.signal(Signal::HUP);
+    wait("b", &|| server.requests("/b").len() > 3);
+    place.write(
+        "c.yml",
+        "feeds: [{id: '../x', url: 'https://example.com/'}]\n",
+    );
+    up.signal(Signal::HUP);
+    wait("notice", &|| {
+        http_get(&up.url("status.json")).contains("the new configuration is not used")
+    });
+    let page = http_get(&up.url("feeds/b"));
+    assert!(page.contains("the new configuration is not used"), "{page}");
+    let asked = server.requests("/b").len();
+    wait("b goes on", &|| server.requests("/b").len() > asked + 3);
+    place.write("c.yml", config(&server, &["a", "b"]));
+    up.signal(Signal::HUP);
+    wait("mended", &|| {
+        !http_get(&up.url("status.json")).contains("the new configuration is not used")
+    });
+    assert_eq!(up.stop().0, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_admin_port_stops_the_process_and_flushes_and_no_other_port_does() {
+    let (place, server) = place().await;
+    let up = place.up(&["--config-file", "c.yml"]);
+    for _ in 0..400 {
+        if server.requests("/b").len() >= 8 {
+            break;
+        }
+        pause();
+    }
+    let admin = up.started["admin"].as_str().unwrap().to_owned();
+    let post = |host: &str| {
+        use std::io::{Read as _, Write as _};
+        let mut stream = std::net::TcpStream::connect(host).unwrap();
+        write!(stream, "POST /shutdown HTTP/1.1\r\nHost: {host}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    let main = up.url("");
+    let main = main.trim_start_matches("http://").trim_end_matches('/');
+    assert!(post(main).starts_with("HTTP/1.1 405"), "{}", post(main));
+    assert!(post(&admin).starts_with("HTTP/1.1 2"));
+    let (code, _) = up.stop();
+    assert_eq!(code, 0);
+    assert_eq!(files(&place.path("cannery-data/lake/b")).len(), 1);
+}
