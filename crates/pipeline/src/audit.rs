@@ -67,7 +67,7 @@ impl Auditor {
     ) -> Result<Vec<Finding>, Error> {
         let mut listings = Vec::new();
         for store in stores {
-            store.lake.ensure_probed().await?;
+            store.know_way().await?;
             listings.push(scope.folders(&store.lake).await?);
         }
         let hours = hours_of(&listings);

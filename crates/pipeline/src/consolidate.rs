@@ -15,6 +15,7 @@
 use cannery_formats::Key;
 use cannery_formats::feed::{FeedId, Hour};
 use cannery_formats::hour_archive::Limits;
+use cannery_formats::large_object::LARGE_BYTES_MIN;
 
 use crate::error::Error;
 use crate::fetched::{Fetcher, Subject};
@@ -46,9 +47,8 @@ impl Consolidator {
     /// One that works in this folder, with the usual limits for archives.
     #[must_use]
     pub fn new(scratch: Scratch) -> Self {
-        let limits = Limits::default();
         Self {
-            fetcher: Fetcher { scratch, limits },
+            fetcher: Fetcher::new(scratch),
         }
     }
 
@@ -56,6 +56,14 @@ impl Consolidator {
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.fetcher.limits = limits;
+        self
+    }
+
+    /// How long a primary may become when it is replaced, which takes as much memory; at most what a lake can replace. What
+    /// a longer one would hold stays in one archive beside it.
+    #[must_use]
+    pub fn swap_bytes_max(mut self, bytes: u64) -> Self {
+        self.fetcher.swap_bytes_max = bytes.min(LARGE_BYTES_MIN);
         self
     }
 

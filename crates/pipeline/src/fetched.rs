@@ -58,11 +58,21 @@ pub(crate) enum Fetch {
 pub(crate) struct Fetcher {
     pub(crate) scratch: Scratch,
     pub(crate) limits: Limits,
+    /// Longer ones are not replaced.
+    pub(crate) swap_bytes_max: u64,
 }
 
 type Pieces = BoxStream<'static, cannery_lake::Result<Bytes>>;
 
 impl Fetcher {
+    pub(crate) fn new(scratch: Scratch) -> Self {
+        Self {
+            scratch,
+            limits: Limits::default(),
+            swap_bytes_max: LARGE_BYTES_MIN,
+        }
+    }
+
     pub(crate) async fn fetch(
         &self,
         lake: &Lake,
@@ -82,7 +92,7 @@ impl Fetcher {
         subject: &Subject,
         key: &Key,
     ) -> Result<Fetch, Error> {
-        match lake.get(key, LARGE_BYTES_MIN).await {
+        match lake.get(key, self.swap_bytes_max).await {
             Ok(object) => {
                 let pieces = stream::once(std::future::ready(Ok(object.bytes))).boxed();
                 let version = Some(object.version);

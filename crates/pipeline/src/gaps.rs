@@ -5,7 +5,6 @@ use std::fmt;
 
 use cannery_formats::Key;
 use cannery_formats::feed::{Coverage, FeedId, Hour, Slot, merge_slots};
-use cannery_formats::hour_archive::Limits;
 use cannery_lake::Lake;
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
@@ -185,9 +184,8 @@ impl CoverageReader {
     /// One that works in this folder.
     #[must_use]
     pub fn new(scratch: Scratch) -> Self {
-        let limits = Limits::default();
         Self {
-            fetcher: Fetcher { scratch, limits },
+            fetcher: Fetcher::new(scratch),
         }
     }
 

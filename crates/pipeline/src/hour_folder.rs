@@ -66,7 +66,7 @@ impl HourFolder {
             FoundName::Ours(name) => match name.holding {
                 Holding::Primary => self.primary = Some(entry),
                 Holding::Set(hash, codec) => {
-                    self.secondaries.push(Secondary { entry, hash, codec })
+                    self.secondaries.push(Secondary { entry, hash, codec });
                 }
             },
             FoundName::Foreign => self.foreign.push(entry),

@@ -137,8 +137,8 @@ fn hours(
     let (lake, target, stop) = (lake.clone(), target.clone(), stop.clone());
     let options = plan.options.clone();
     let limits = workplace.limits;
-    let scratch = workplace.scratch.clone();
-    let fetcher = Fetcher { scratch, limits };
+    let mut fetcher = Fetcher::new(workplace.scratch.clone());
+    fetcher.limits = limits;
     let mut arranger = Arranger::new(&options);
     let as_files = options.no_extract;
     stream::iter(plan.hours.clone())

@@ -15,7 +15,7 @@ use jiff::{SignedDuration, Timestamp};
 use tokio_util::sync::CancellationToken;
 
 use crate::error::Error;
-use crate::scope::days;
+use crate::scope::{Scope, days};
 use crate::store::Store;
 use crate::work_list::{self, HourKey};
 
@@ -63,6 +63,23 @@ async fn whole_lake_unordered(store: &Store) -> Result<Found, Error> {
         by_hour.take(entry).ok();
     }
     Ok(by_hour.finish())
+}
+
+/// Looks at the hours of a scope.
+///
+/// # Errors
+/// Any failure of the store.
+pub async fn within(store: &Store, scope: &Scope) -> Result<Found, Error> {
+    let need = Need::of(store);
+    let mut found = Found::default();
+    for ((feed, hour), folder) in scope.folders(&store.lake).await? {
+        found.hours += 1;
+        found.feeds.insert(feed.clone());
+        if need.is_there(&folder) {
+            found.unmerged.push((feed, hour));
+        }
+    }
+    Ok(found)
 }
 
 /// Looks at the days of `feeds` that the hours since `since` lie in, up to now and one hour more for clocks that differ.
@@ -163,7 +180,7 @@ impl Scanner {
     }
 
     async fn scan_one(&self, place: usize, store: &Store, seen: &mut Seen) -> Result<(), Error> {
-        store.lake.ensure_probed().await?;
+        store.know_way().await?;
         let is_due = |last: Duration| self.clock.since(last) >= WHOLE_EVERY;
         if seen.whole[place].is_none_or(is_due) {
             let begun = self.clock.elapsed();

@@ -41,6 +41,15 @@ impl Store {
         self.lake.id()
     }
 
+    /// Finds out what the store honours, where the algorithm depends on it: that writes to the store, and a look at an
+    /// hour should not.
+    pub(crate) async fn know_way(&self) -> cannery_lake::Result<()> {
+        match self.algorithm {
+            Algorithm::Hashed => Ok(()),
+            Algorithm::Primary => self.lake.ensure_probed().await,
+        }
+    }
+
     pub(crate) fn way(&self) -> Way {
         match self.algorithm {
             Algorithm::Hashed => Way::Hashed,

@@ -18,7 +18,12 @@ use serde::Serialize;
 
 use crate::consolidate::{Consolidator, Step};
 use crate::error::Error;
+use crate::hour_folder::HourFolder;
 use crate::store::Store;
+
+mod settled;
+
+use settled::Settled;
 
 const STAGE: &str = "consolidate";
 const PAUSE_FIRST: Duration = Duration::from_secs(5);
@@ -124,6 +129,7 @@ struct Inner {
     listener: Arc<dyn Listener>,
     clock: Clock,
     rng: Rng,
+    settled: Settled,
 }
 
 impl Hand {
@@ -143,10 +149,29 @@ impl Hand {
             listener,
             clock,
             rng,
+            settled: Settled::default(),
         }))
     }
 
-    async fn visit(&self, hour: &HourKey, store: &Store) -> Result<(), Error> {
+    /// Does what is to be done in an hour, unless it looks as it did when nothing could be done.
+    async fn attend(&self, hour: &HourKey, store: &Store) -> Result<(), Error> {
+        let listed = HourFolder::list(&store.lake, &hour.feed, hour.hour).await;
+        // What is wrong with the store is found again by the visit, and told.
+        let Ok(folder) = listed else {
+            return self.visit(hour, store).await.map(drop);
+        };
+        let (settled, now) = (&self.0.settled, self.0.clock.elapsed());
+        if settled.is(hour, &folder, now) {
+            return Ok(());
+        }
+        if !self.visit(hour, store).await? {
+            settled.note(hour, folder, now);
+        }
+        Ok(())
+    }
+
+    /// Consolidates an hour and tells of it; whether anything was changed.
+    async fn visit(&self, hour: &HourKey, store: &Store) -> Result<bool, Error> {
         let inner = &self.0;
         let begun = inner.clock.elapsed();
         let mut steps = Vec::new();
@@ -154,6 +179,7 @@ impl Hand {
             .consolidator
             .run(store, &hour.feed, hour.hour, &mut steps);
         let outcome = run.await;
+        let is_change = steps.iter().any(Step::is_change);
         inner.listener.cycle(&Cycle {
             time: inner.clock.now(),
             took_ms: u64::try_from(inner.clock.since(begun).as_millis()).unwrap_or(u64::MAX),
@@ -163,7 +189,7 @@ impl Hand {
             steps,
             error: outcome.as_ref().err().map(ToString::to_string),
         });
-        outcome
+        outcome.map(|()| is_change)
     }
 
     /// As long again as it has been tried already.
@@ -188,7 +214,7 @@ impl Handler for Hand {
             return dead(format!("object storage `{store}` is not configured here"));
         };
         let visited = tokio::select! {
-            visited = self.visit(&hour, store) => visited,
+            visited = self.attend(&hour, store) => visited,
             // Somebody else does it now; both at once would be safe, but in vain.
             () = work.lost.cancelled() => return Outcome::Release { at: None },
         };

@@ -20,15 +20,23 @@ impl Days {
         self.place.up(&["--config-file", "c.yml"])
     }
 
-    /// Lets hours pass, and the process follow.
-    fn pass(&mut self, hours: i32) {
+    /// Lets hours pass, and the process follow, which may not run.
+    fn pass(&mut self, hours: i32, server: &FeedServer) {
         for _ in 0..hours * 12 {
+            let asked = server.requests("/subway").len();
             self.now += STEP;
             self.place.write("clock.new", self.now.to_string());
             #[allow(clippy::disallowed_methods, reason = "only whole, not durable")]
             std::fs::rename(self.place.path("clock.new"), self.place.path("clock")).unwrap();
+            for _ in 0..10 {
+                #[allow(clippy::disallowed_methods, reason = "another process needs real time")]
+                std::thread::sleep(std::time::Duration::from_millis(20));
+                if server.requests("/subway").len() > asked {
+                    break;
+                }
+            }
             #[allow(clippy::disallowed_methods, reason = "another process needs real time")]
-            std::thread::sleep(std::time::Duration::from_millis(25));
+            std::thread::sleep(std::time::Duration::from_millis(15));
         }
     }
 }
@@ -59,15 +67,15 @@ async fn the_pages_of_feeds_are_sound_and_show_latency_target_and_gaps() {
     let now = "2026-11-15T00:00:00Z".parse().unwrap();
     let mut days = Days { place, now };
     let up = days.start();
-    days.pass(16);
+    days.pass(16, &server);
     server.on("/subway", Behaviour::Status(500));
-    days.pass(3);
+    days.pass(3, &server);
     server.on("/subway", bodies());
-    days.pass(6);
+    days.pass(6, &server);
     up.kill();
-    days.pass(4);
+    days.pass(4, &server);
     let up = days.start();
-    days.pass(5);
+    days.pass(5, &server);
     look_at(&up).await;
 }
 

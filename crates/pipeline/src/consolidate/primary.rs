@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use cannery_formats::Key;
 use cannery_formats::feed::{Codec, Holding};
-use cannery_formats::large_object::LARGE_BYTES_MIN;
 use cannery_lake::{PutNew, Swap, Version};
 
 use super::hashed;
@@ -70,7 +69,7 @@ async fn write(
         Some(primary) => {
             let bytes = file.len().map_err(|why| visit.fetcher.failed(why))?;
             match &primary.version {
-                Some(version) if bytes <= LARGE_BYTES_MIN => {
+                Some(version) if bytes <= visit.fetcher.swap_bytes_max => {
                     swap(visit, &key, version, &file).await?
                 }
                 Some(_) | None => return Ok(Written::TooLarge(Arc::clone(primary))),

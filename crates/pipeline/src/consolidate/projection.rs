@@ -1,5 +1,8 @@
 //! The primary where nothing can be replaced safely: a copy. The archive that it is a copy of stays for good, so it does not
 //! matter to anybody's data when the copy is old or missing for a moment.
+//!
+//! All replicas must agree that the store is one of this kind: one that replaces the primary by compare-and-swap relies on
+//! nobody deleting it. The probe gives everybody the same answer.
 
 use std::sync::Arc;
 

@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::error::Error;
 use super::options::RetrieveOptions;
 
-/// How many lengths are asked for at once.
+/// Of so many hours the lengths are asked for at once.
 const ASKED_AT_ONCE: usize = 16;
 
 /// An hour of a feed.
@@ -108,6 +108,7 @@ pub async fn plan(lake: &Lake, options: &RetrieveOptions) -> Result<Plan, Error>
         deleted: Vec::new(),
         without: Vec::new(),
     };
+    let mut found = Vec::new();
     for ((feed, hour), folder) in folders {
         let of = HourOf { feed, hour };
         let archives: Vec<Entry> = folder.archives().into_iter().cloned().collect();
@@ -115,25 +116,34 @@ pub async fn plan(lake: &Lake, options: &RetrieveOptions) -> Result<Plan, Error>
             plan.deleted.push(of);
         } else if !archives.is_empty() {
             let folder = options.folder(&of.feed, of.hour).iter().collect();
-            let archives = measure(lake, archives).await?;
-            plan.hours.push(PlannedHour {
-                of,
-                folder,
-                archives,
-            });
+            found.push(measure(lake.clone(), of, folder, archives));
         }
     }
+    let measured = stream::iter(found).buffered(ASKED_AT_ONCE);
+    plan.hours = measured.try_collect().await?;
     plan.without = without(&plan);
     Ok(plan)
 }
 
-async fn measure(lake: &Lake, entries: Vec<Entry>) -> Result<Vec<PlannedArchive>, Error> {
-    let measured = stream::iter(entries).map(|entry| length(lake.clone(), entry));
-    measured.buffered(ASKED_AT_ONCE).try_collect().await
+async fn measure(
+    lake: Lake,
+    of: HourOf,
+    folder: PathBuf,
+    entries: Vec<Entry>,
+) -> Result<PlannedHour, Error> {
+    let mut archives = Vec::with_capacity(entries.len());
+    for entry in entries {
+        archives.push(length(&lake, entry).await?);
+    }
+    Ok(PlannedHour {
+        of,
+        folder,
+        archives,
+    })
 }
 
 /// What is small may stand for something large.
-async fn length(lake: Lake, entry: Entry) -> Result<PlannedArchive, Error> {
+async fn length(lake: &Lake, entry: Entry) -> Result<PlannedArchive, Error> {
     let key = entry.key;
     let mut bytes = entry.stored_bytes;
     if bytes <= COMMIT_BYTES_MAX {

@@ -1,1 +1,9 @@
+//! Whole retrieves, from a lake to a folder.
 
+mod again;
+mod disk;
+mod hostile;
+mod kill;
+mod layout;
+mod support;
+mod union;

@@ -46,7 +46,7 @@ async fn die_everywhere(way: Way, before: impl AsyncFn(&Bucket), whole: &str) {
                 after_effect,
             };
             let (_, ended) = live(&bucket, Some(death)).await;
-            let left = bucket.look().await.whole();
+            let left = bucket.look().await.counted(way);
             assert_eq!(left, set(whole), "{context}: something is lost");
             let (_, finished) = live(&bucket, None).await;
             assert!(finished);

@@ -37,7 +37,7 @@ async fn fail_from_the_nth(way: Way, request: Request, fault: Fault) {
         faults.next(request, Fault::Latency(Duration::ZERO), before);
         faults.next(request, fault, u32::MAX);
         let ended = consolidate(&bucket, &faults).await;
-        let left = bucket.look().await.whole();
+        let left = bucket.look().await.counted(way);
         assert_eq!(left, set("a b c d"), "{context}: something is lost");
         bucket.consolidate().await;
         bucket.assert_one(&set("a b c d"), &context).await;
@@ -93,7 +93,7 @@ async fn a_storm_of_faults_by_chance_loses_nothing() {
             let faults = Faults::by_seed(seed, 0.15);
             for _ in 0..2 {
                 consolidate(&bucket, &faults).await;
-                let left = bucket.look().await.whole();
+                let left = bucket.look().await.counted(way);
                 assert_eq!(left, set("a b c d"), "{way:?}, seed {seed}");
             }
             faults.stop();

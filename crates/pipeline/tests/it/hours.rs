@@ -1,11 +1,16 @@
 //! What becomes of an hour when nothing goes wrong.
 
+use std::sync::Arc;
+
 use cannery_formats::feed::Codec;
-use cannery_lake::Honours;
+use cannery_lake::{DiskStore, Honours};
 use cannery_pipeline::Error;
 use cannery_pipeline::consolidate::Step;
+use cannery_runtime::{RealDisk, Rng};
 
-use crate::kit::{Bucket, WAYS, Way, feed, hour, primary, secondary, set, upload};
+use crate::kit::{
+    Bucket, WAYS, Way, feed, hour, patient_lake, primary, secondary, set, store, upload,
+};
 
 #[tokio::test]
 async fn several_archives_become_one_whatever_their_codecs() {
@@ -127,11 +132,41 @@ async fn a_change_of_the_algorithm_loses_nothing() {
             bucket.upload(&upload("b", Codec::Gzip)).await;
             bucket.consolidate().await;
             let lake = crate::kit::lake("main", bucket.raw.clone(), after);
-            bucket.honest = crate::kit::store(lake, after);
+            bucket.honest = store(lake, after);
             bucket.upload(&upload("c", Codec::Gzip)).await;
             bucket.consolidate().await;
             let look = bucket.look().await;
             assert_eq!(look.whole(), set("a b c"), "{before:?} {after:?}");
         }
+    }
+}
+
+#[tokio::test]
+async fn a_lake_in_a_folder_is_consolidated_like_any_other() {
+    let folder = tempfile::tempdir().unwrap();
+    for way in WAYS {
+        let disk = DiskStore::new(
+            Arc::new(RealDisk),
+            folder.path().join(format!("{way:?}")),
+            Rng::from_os(),
+        );
+        std::fs::create_dir(folder.path().join(format!("{way:?}"))).unwrap();
+        let store = store(patient_lake("main", Arc::new(disk), way), way);
+        let consolidator = Bucket::new(way);
+        let consolidator = consolidator.consolidator();
+        for words in ["a", "b", "a c"] {
+            let upload = upload(words, Codec::Zstd);
+            store.lake.put_new(&upload.key, upload.bytes).await.unwrap();
+            let report = consolidator.consolidate(&store, &feed(), hour()).await;
+            report.unwrap();
+        }
+        let whole = match way {
+            Way::Hashed => secondary(&set("a b c"), Codec::Gzip),
+            Way::Swapped | Way::Projected => primary(),
+        };
+        let object = store.lake.get(&whole, 1 << 20).await.unwrap();
+        assert_eq!(object.bytes, upload("a b c", Codec::Gzip).bytes, "{way:?}");
+        let left = store.lake.list_all(None).await.unwrap().len();
+        assert_eq!(left, if way == Way::Projected { 2 } else { 1 }, "{way:?}");
     }
 }

@@ -42,7 +42,6 @@ pub(crate) const WAYS: [Way; 3] = [Way::Hashed, Way::Swapped, Way::Projected];
 pub(crate) struct Upload {
     pub(crate) key: Key,
     pub(crate) bytes: Vec<u8>,
-    pub(crate) set: ContentSet,
 }
 
 /// A set of members whose names are the words; the content of `name:text` is the text.
@@ -76,7 +75,6 @@ pub(crate) fn upload(words: &str, codec: Codec) -> Upload {
     Upload {
         key: secondary(&set, codec),
         bytes: writer.finish().unwrap(),
-        set,
     }
 }
 
@@ -144,6 +142,9 @@ pub(crate) fn store(lake: Lake, way: Way) -> Store {
     Store { lake, algorithm }
 }
 
+/// The path and the version of an object.
+type Version = (String, Option<String>);
+
 /// One object storage as it really is, and somebody who consolidates in it without any trouble.
 pub(crate) struct Bucket {
     pub(crate) raw: Arc<InMemory>,
@@ -152,7 +153,7 @@ pub(crate) struct Bucket {
     pub(crate) scratch: TempDir,
     consolidator: Consolidator,
     /// What is in the objects that were looked at, by their versions.
-    surveyed: Mutex<HashMap<(String, Option<String>), Option<ContentSet>>>,
+    surveyed: Mutex<HashMap<Version, Option<ContentSet>>>,
 }
 
 impl Bucket {
@@ -275,6 +276,13 @@ impl Look {
     pub(crate) fn whole(&self) -> ContentSet {
         let sets = self.archives.iter().map(|(_, set)| set);
         sets.fold(ContentSet::default(), |whole, set| whole.union(set))
+    }
+
+    /// What must never become less: where the primary is only a copy, it does not count.
+    pub(crate) fn counted(&self, way: Way) -> ContentSet {
+        let counts = |key: &Key| way != Way::Projected || *key != primary();
+        let archives = self.archives.iter().filter(|(key, _)| counts(key));
+        archives.fold(ContentSet::default(), |all, (_, set)| all.union(set))
     }
 
     pub(crate) fn keys(&self) -> Vec<&Key> {

@@ -30,6 +30,8 @@ pub(crate) struct Troubled {
     inner: Arc<dyn ObjectStore>,
     rng: Option<Rng>,
     death: Option<Death>,
+    /// Acknowledges a put, and keeps all but its last bytes.
+    pub(crate) forgets: bool,
     requests: Arc<AtomicU64>,
     /// Cancelled when the client is dead: its future must be dropped.
     pub(crate) dead: CancellationToken,
@@ -42,6 +44,7 @@ impl Troubled {
             inner,
             rng,
             death,
+            forgets: false,
             requests: Arc::default(),
             dead: CancellationToken::new(),
         }
@@ -110,6 +113,12 @@ impl ObjectStore for Troubled {
         payload: PutPayload,
         opts: PutOptions,
     ) -> Result<PutResult> {
+        let payload = if self.forgets {
+            let content = Bytes::from(payload);
+            content.slice(..content.len().saturating_sub(9)).into()
+        } else {
+            payload
+        };
         self.request(self.inner.put_opts(location, payload, opts))
             .await
     }

@@ -210,7 +210,7 @@ impl FeedWatch {
         let sum = last_hour(view.as_ref(), now);
         let totals = view.map(|view| view.totals).unwrap_or_default();
         let (state, note) = self.judge(feed, now);
-        let done = |done: &Done| Cell::time(format!("{}, {}", done.ok, ago(done.last, now)));
+        let done = |done: &Done| Cell::text(format!("{}, {}", done.ok, ago(done.last, now)));
         let words = match state {
             State::Idle => "waiting",
             State::Good => "good",
