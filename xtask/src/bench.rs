@@ -11,11 +11,12 @@ its numbers go to `bench/<name>.jsonl` in cargo's output folder, one JSON object
 
 Usage: cargo xtask bench [OPTIONS] [NAME]...
 
-Names: journal, lake, spool (default: all). `journal` needs what `cargo xtask setup --long` brings.
+Names: feeds, journal, lake, spool (default: all). `journal` needs what `cargo xtask setup --long` brings.
 
 Options:
   --quick   small counts: shows that the benchmark works, not how fast anything is
 
+CANNERY_BENCH_SECONDS=600 asks the feeds of `feeds` for so long.
 CANNERY_BENCH_FILES=1000000 drains so many files by `spool` alone, for its memory.
 CANNERY_BENCH_ONLY=<part>,... measures parts of `journal` only: embedded, postgres, sqlite, beanstalkd, pgbench (the sides of
 its comparisons), wake, space, held.
@@ -26,24 +27,28 @@ Examples:
   CANNERY_BENCH_ONLY=embedded,sqlite cargo xtask bench journal
 ";
 
-/// A bench target with its own `main`, which prints its table and lines of JSON.
+/// Bench targets of one name, each with its own `main`, which prints its table and lines of JSON.
 struct Bench {
     name: &'static str,
-    package: &'static str,
+    packages: &'static [&'static str],
 }
 
 const BENCHES: &[Bench] = &[
     Bench {
+        name: "feeds",
+        packages: &["cannery-collect", "cannery-pipeline"],
+    },
+    Bench {
         name: "journal",
-        package: "cannery-journal",
+        packages: &["cannery-journal"],
     },
     Bench {
         name: "lake",
-        package: "cannery-lake",
+        packages: &["cannery-lake"],
     },
     Bench {
         name: "spool",
-        package: "cannery-collect",
+        packages: &["cannery-collect"],
     },
 ];
 
@@ -83,19 +88,18 @@ fn named(name: &str) -> Result<&'static Bench> {
 
 fn measure(bench: &Bench, quick: bool, places: &Places) -> Result<()> {
     say(&format!("== bench {}", bench.name));
-    let mut cargo = Cmd::new(
-        "cargo",
-        ["bench", "-p", bench.package, "--bench", bench.name],
-    );
-    if quick {
-        cargo = cargo.env("CANNERY_BENCH_QUICK", "1");
-    }
     let mut output = Output::default();
-    cargo.run_lines(&places.root, |line| {
-        if let Some(shown) = output.take(line) {
-            say(shown);
+    for package in bench.packages {
+        let mut cargo = Cmd::new("cargo", ["bench", "-p", package, "--bench", bench.name]);
+        if quick {
+            cargo = cargo.env("CANNERY_BENCH_QUICK", "1");
         }
-    })?;
+        cargo.run_lines(&places.root, |line| {
+            if let Some(shown) = output.take(line) {
+                say(shown);
+            }
+        })?;
+    }
     let file = places.target.join(format!("bench/{}.jsonl", bench.name));
     let text = output.numbers(bench.name)?;
     write_text(&file, &text)?;
@@ -170,7 +174,7 @@ mod tests {
         };
         assert_eq!(
             error.to_string(),
-            "no benchmark `lke`; there are: journal, lake, spool"
+            "no benchmark `lke`; there are: feeds, journal, lake, spool"
         );
         assert_eq!(chosen(&[]).ok().map(|all| all.len()), Some(BENCHES.len()));
     }

@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::feed_watch::FeedWatch;
 use super::lake_watch::LakeWatch;
+use super::reload::Reloads;
 use super::spool_watch::{SpoolWatch, Until};
 use super::{Context, Patience, reload, signals, up};
 use crate::cli::spool::{CollectArgs, ImportArgs};
@@ -160,6 +161,7 @@ struct Line<'a> {
     spools: Arc<SpoolWatch>,
     feeds: Option<Arc<FeedWatch>>,
     notices: Notices,
+    reloads: Reloads,
     lake_metrics: LakeMetrics,
     spool_metrics: SpoolMetrics,
 }
@@ -204,6 +206,7 @@ impl<'a> Line<'a> {
             spools: Arc::new(spools),
             feeds,
             notices: Notices::new(),
+            reloads: Reloads::new(&context.clock),
             lake_metrics,
             spool_metrics,
         })
@@ -251,7 +254,8 @@ impl<'a> Line<'a> {
                 feeds.reload(config.feeds.clone(), config.flush_timeout.0);
             }
         };
-        reload::follow(&self.tasks, self.context, self.config, &self.notices, apply)
+        let told = (&self.notices, &self.reloads);
+        reload::follow(&self.tasks, self.context, self.config, told, apply)
     }
 
     /// Feeds never end by themselves.
@@ -292,6 +296,10 @@ impl<'a> Line<'a> {
         let mut registry = Registry::default();
         self.lake_metrics.register(&mut registry);
         self.spool_metrics.register(&mut registry);
+        if let Some(feeds) = &self.feeds {
+            feeds.register(&mut registry);
+        }
+        self.reloads.register(&mut registry);
         let identity = up::whoami(self.config, self.context);
         let mut shell = Shell::builder(identity, &self.context.clock, &self.tasks)
             .readiness(self.lakes.readiness())

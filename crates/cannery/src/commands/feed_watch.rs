@@ -7,11 +7,12 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use cannery_collect::feed::{Left, Monitor};
+use cannery_collect::feed::{FeedMetrics, Left, Monitor};
 use cannery_pipeline::gaps::CoverageReader;
 use cannery_runtime::Tasks;
 use cannery_serve::{Card, Check, Markup, Readiness, Section};
 use futures::future::BoxFuture;
+use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -61,6 +62,11 @@ impl FeedWatch {
             readiness,
             limit: watch::Sender::new(flush_timeout),
         })
+    }
+
+    /// Adds the metrics of the feeds to what `/metrics` shows.
+    pub(super) fn register(&self, registry: &mut Registry) {
+        FeedMetrics::new(self.monitor.clone(), self.tools.clock.clone()).register(registry);
     }
 
     /// What is collected now.

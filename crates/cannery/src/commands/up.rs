@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::feed_watch::FeedWatch;
 use super::lake_watch::LakeWatch;
+use super::reload::Reloads;
 use super::spool_watch::{SpoolWatch, Until};
 use super::{Context, Patience, collect, reload, signals};
 use crate::cli::UpArgs;
@@ -79,6 +80,7 @@ struct Plant<'a> {
     spools: Arc<SpoolWatch>,
     feeds: Arc<FeedWatch>,
     notices: Notices,
+    reloads: Reloads,
 }
 
 /// Whether it ran before it was told to stop.
@@ -127,6 +129,7 @@ impl<'a> Plant<'a> {
             spools: Arc::new(spools),
             feeds: Arc::new(feeds),
             notices: Notices::new(),
+            reloads: Reloads::new(&context.clock),
         })
     }
 
@@ -166,7 +169,8 @@ impl<'a> Plant<'a> {
         let apply = move |config: &Config| {
             feeds.reload(config.feeds.clone(), config.flush_timeout.0);
         };
-        reload::follow(&self.tasks, self.context, loaded, &self.notices, apply)?;
+        let told = (&self.notices, &self.reloads);
+        reload::follow(&self.tasks, self.context, loaded, told, apply)?;
         self.greet(&format!("http://{dashboard}/"), monitoring, admin);
         tokio::select! {
             () = self.stop.cancelled() => {}
@@ -180,6 +184,8 @@ impl<'a> Plant<'a> {
         self.lake_metrics.register(&mut registry);
         self.journal_metrics.register(&mut registry);
         self.spool_metrics.register(&mut registry);
+        self.feeds.register(&mut registry);
+        self.reloads.register(&mut registry);
         let identity = whoami(self.config, self.context);
         let mut shell = Shell::builder(identity, &self.context.clock, &self.tasks)
             .readiness(self.lakes.readiness())

@@ -2,20 +2,22 @@
 //!
 //! Everything here may be lost without losing data; it is written every minute and at the end, and read at the start.
 
+mod lateness;
 mod minute;
 mod record;
 mod shelf;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use cannery_formats::feed::FeedId;
+use cannery_formats::feed::{ArchiveName, FeedId};
 use cannery_runtime::{Clock, Disk};
 use jiff::Timestamp;
 
+pub use lateness::Lateness;
 pub use minute::{Minute, MinuteNumber};
 use record::Line;
 pub use record::{Done, Task, TaskKind, Totals};
@@ -44,6 +46,7 @@ struct Inner {
     clock: Clock,
     keep: Duration,
     feeds: Mutex<BTreeMap<FeedId, Known>>,
+    lateness: lateness::Counts,
     shelf: Shelf,
 }
 
@@ -54,6 +57,8 @@ struct Known {
     minutes: VecDeque<(MinuteNumber, Minute)>,
     tasks: VecDeque<Task>,
     last_failure: Option<(Timestamp, String)>,
+    /// Archives that not every mirror has.
+    waiting: BTreeSet<ArchiveName>,
     /// What is not on the disk yet begins here.
     unsaved_minute: MinuteNumber,
     unsaved_tasks: usize,
@@ -102,6 +107,7 @@ impl Monitor {
             clock,
             keep,
             feeds: Mutex::new(feeds),
+            lateness: lateness::Counts::default(),
             shelf,
         })))
     }
@@ -138,6 +144,39 @@ impl Monitor {
             known.minute(at).missed(count);
             known.totals.missed += count;
         });
+    }
+
+    /// A poll begins so long after its time.
+    pub fn begun(&self, late: Duration) {
+        self.0.lateness.count(late);
+    }
+
+    /// How late polls began.
+    #[must_use]
+    pub fn lateness(&self) -> Lateness {
+        self.0.lateness.snapshot()
+    }
+
+    /// An archive waits for being shipped.
+    pub fn waits(&self, name: &ArchiveName) {
+        self.with(&name.feed, |known| {
+            known.waiting.insert(name.clone());
+        });
+    }
+
+    /// Every mirror has an archive.
+    pub fn shipped(&self, name: &ArchiveName) {
+        self.with(&name.feed, |known| {
+            known.waiting.remove(name);
+        });
+    }
+
+    /// The archives that wait, of all feeds that were ever heard of.
+    #[must_use]
+    pub fn waiting(&self) -> BTreeMap<FeedId, BTreeSet<ArchiveName>> {
+        let feeds = self.lock();
+        let waiting = |(feed, known): (&FeedId, &Known)| (feed.clone(), known.waiting.clone());
+        feeds.iter().map(waiting).collect()
     }
 
     /// A task ended.

@@ -71,7 +71,7 @@ impl Poller {
                 () = clock.sleep(pause) => {}
             }
             let (time, hour) = self.shared.busy.begin(&self.feed.id, &clock);
-            if self.poll(time, hour, &stop).await.is_none() {
+            if self.poll(grid.due(), time, hour, &stop).await.is_none() {
                 break;
             }
             let missed = grid.advance(clock.elapsed());
@@ -83,13 +83,20 @@ impl Poller {
     }
 
     /// Nothing when it was told to stop meanwhile: then nobody asked.
-    async fn poll(&mut self, time: Timestamp, hour: Hour, stop: &CancellationToken) -> Option<()> {
+    async fn poll(
+        &mut self,
+        due: Duration,
+        time: Timestamp,
+        hour: Hour,
+        stop: &CancellationToken,
+    ) -> Option<()> {
         if self.lines.hour.is_some_and(|before| before != hour) {
             self.flush().await;
             self.shared.busy.hold(&self.feed.id, hour);
         }
         let clock = self.shared.clock.clone();
         let begun = clock.elapsed();
+        self.shared.monitor.begun(begun.saturating_sub(due));
         let last = self.last.as_ref().filter(|last| last.hour == hour);
         let validators = last.and_then(|last| last.validators.as_ref());
         let fetched = tokio::select! {

@@ -190,6 +190,7 @@ impl Works {
     }
 
     async fn list(&self, name: &ArchiveName) {
+        self.shared.monitor.waits(name);
         let entry = NewEntry::new(list_key(name), Data::null());
         if let Err(error) = self.journal.add_one(entry).await {
             tracing::warn!(archive = %name, %error, "the journal does not take an archive; it is shipped at the end, or by the next start");
@@ -218,7 +219,9 @@ impl Works {
             uploads: &*self.uploads,
             told: &told,
         };
-        ship.ship(name).await
+        ship.ship(name).await?;
+        self.shared.monitor.shipped(name);
+        Ok(())
     }
 
     fn remember_upload(

@@ -8,6 +8,7 @@ mod faults;
 mod gaps;
 mod hours;
 mod kit;
+mod library;
 mod odd;
 mod races;
 mod troubled;
