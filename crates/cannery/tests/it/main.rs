@@ -9,6 +9,8 @@
 mod browser;
 mod collect;
 mod errors;
+#[cfg(feature = "sim")]
+mod feeds;
 mod journal;
 mod journal_page;
 mod lake;
