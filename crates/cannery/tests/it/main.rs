@@ -12,6 +12,8 @@ mod errors;
 mod feed_commands;
 #[cfg(all(feature = "sim", feature = "real-servers"))]
 mod feed_page;
+#[cfg(feature = "sim")]
+mod feeds;
 mod journal;
 mod journal_page;
 mod lake;

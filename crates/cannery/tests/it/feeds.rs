@@ -1,0 +1,79 @@
+//! Three replicas of the real binary and what becomes of their hours, judged by an auditor that shares no code with them.
+
+#[cfg(feature = "real-servers")]
+mod bucket;
+mod ground;
+mod replica;
+mod script;
+mod season;
+mod truth;
+mod world;
+
+use cannery_runtime::Rng;
+use cannery_testkit::feed_server::FeedServer;
+#[cfg(feature = "real-servers")]
+use cannery_testkit::long_run;
+use ground::Ground;
+use season::Season;
+use world::World;
+
+/// Chance that can be repeated: it says its seed.
+fn chance() -> Rng {
+    let seed = Rng::from_os().below(u64::MAX);
+    println!("seed {seed}");
+    Rng::seeded(seed)
+}
+
+/// Runs a season where it may block.
+async fn run(season: Season, ground: Ground, feeds: usize) -> String {
+    let server = FeedServer::start().await.unwrap();
+    let play = move || {
+        let mut world = World::new(ground, server, chance(), feeds);
+        let events = season.run(&mut world);
+        format!(
+            "{} rounds, {feeds} feeds, {} stored bodies and {} that were seen; {events:?}",
+            season.rounds,
+            world.truth.bodies(),
+            world.truth.seen_count(),
+        )
+    };
+    tokio::task::spawn_blocking(play).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn three_replicas_on_folders_lose_nothing() {
+    let season = Season {
+        rounds: 8,
+        away: 2,
+        month: 4,
+        back: 6,
+        burials: 4,
+        ticks: 8,
+        judged: 1,
+    };
+    let did = run(season, Ground::folders(), 4).await;
+    println!("result: feeds, three replicas on folders: {did}: nothing lost, one archive an hour");
+}
+
+/// In seasons, each with a lake of its own: an hour is not the harder to merge for the thousands before it.
+#[cfg(feature = "real-servers")]
+#[tokio::test(flavor = "multi_thread")]
+async fn three_replicas_on_an_s3_server_lose_nothing() {
+    let (seasons, feeds) = if long_run() { (10, 20) } else { (1, 4) };
+    for _ in 0..seasons {
+        let season = Season {
+            rounds: 20,
+            away: 5,
+            month: 8,
+            back: 11,
+            burials: 4,
+            ticks: 8,
+            judged: 5,
+        };
+        let ground = Ground::bucket(bucket::Bucket::new().await);
+        let did = run(season, ground, feeds).await;
+        println!(
+            "result: feeds, three replicas on an S3 server: {did}: nothing lost, one archive an hour"
+        );
+    }
+}

@@ -1,0 +1,125 @@
+//! What the server answers to each replica, request by request, so that it is known who was given what.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use cannery_runtime::Rng;
+use cannery_testkit::feed_server::{Behaviour, FeedServer};
+
+/// More answers than a replica asks for in a round; the last one stays.
+const ANSWERS: u64 = 96;
+
+pub(super) struct Script {
+    server: Arc<FeedServer>,
+    rng: Rng,
+    feeds: usize,
+    given: BTreeMap<(String, String), Given>,
+}
+
+/// The answers of a path since they were set.
+struct Given {
+    bodies: Vec<Option<Bytes>>,
+    requests_before: usize,
+}
+
+impl Script {
+    pub(super) fn new(server: Arc<FeedServer>, rng: Rng, feeds: usize) -> Self {
+        Self {
+            server,
+            rng,
+            feeds,
+            given: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn feeds(&self) -> impl Iterator<Item = String> + use<> {
+        (0..self.feeds).map(|number| format!("f{number:02}"))
+    }
+
+    /// The feeds as the configuration of a replica has them, from 200 ms to 2 s.
+    pub(super) fn config(&self, replica: &str, codec: &str) -> String {
+        let step = 1_800 / (self.feeds - 1).max(1);
+        let feeds = self.feeds().enumerate().map(|(number, feed)| {
+            let url = self.server.url(&path(&feed, replica));
+            let period = 200 + number * step;
+            format!(
+                "- {{id: {feed}, url: \"{url}\", periodicity: {period}ms, postfix: .json, timeout: 60s, \
+                 allow_private: true, compression: {{format: {codec}}}}}\n"
+            )
+        });
+        format!("feeds:\n{}", feeds.collect::<String>())
+    }
+
+    /// Sets new answers for a replica; says which bodies it may be given. Nobody may be asking meanwhile.
+    pub(super) fn set(&mut self, round: usize, replica: &str) -> Vec<(String, Bytes)> {
+        let mut offered = Vec::new();
+        for feed in self.feeds() {
+            let (mut turns, mut bodies) = (Vec::new(), Vec::new());
+            for number in 0..ANSWERS {
+                let (turn, body) = self.answer((round, &feed, replica), number, bodies.last());
+                offered.extend(body.clone().map(|body| (feed.clone(), body)));
+                turns.push(turn);
+                bodies.push(body);
+            }
+            let path = path(&feed, replica);
+            let given = Given {
+                bodies,
+                requests_before: self.server.requests(&path).len(),
+            };
+            self.server.on(&path, Behaviour::Turns(turns));
+            self.given.insert((replica.to_owned(), feed), given);
+        }
+        offered
+    }
+
+    fn answer(
+        &self,
+        (round, feed, replica): (usize, &str, &str),
+        number: u64,
+        before: Option<&Option<Bytes>>,
+    ) -> (Behaviour, Option<Bytes>) {
+        let is_last = number + 1 == ANSWERS;
+        let body = match self.rng.below(12) {
+            0 if !is_last => return (Behaviour::Status(500), None),
+            1 if !is_last => return (Behaviour::HangUp, None),
+            2 | 3 => match before.and_then(Option::as_ref) {
+                Some(before) => before.clone(),
+                None => body(round, feed, "all", number),
+            },
+            // Only this replica is told so.
+            4 | 5 => body(round, feed, replica, number),
+            // The others may be ahead.
+            _ => body(round, feed, "all", number + self.rng.below(3)),
+        };
+        (Behaviour::Body(body.clone()), Some(body))
+    }
+
+    /// The bodies that were answers to a replica since they were set.
+    pub(super) fn given(&self, replica: &str) -> Vec<(String, Bytes)> {
+        let of_replica = self.given.iter().filter(|((name, _), _)| name == replica);
+        let bodies = of_replica.flat_map(|((_, feed), given)| {
+            let requests = self.server.requests(&path(feed, replica)).len();
+            let answered = given.bodies.iter().take(requests - given.requests_before);
+            answered.flatten().map(|body| (feed.clone(), body.clone()))
+        });
+        bodies.collect()
+    }
+
+    /// How many connections were accepted, and how many are open.
+    pub(super) fn traffic(&self) -> (usize, usize) {
+        (self.server.accepted(), self.server.open())
+    }
+}
+
+fn path(feed: &str, replica: &str) -> String {
+    format!("/{feed}/{replica}")
+}
+
+/// Lines of other lengths for each.
+fn body(round: usize, feed: &str, to: &str, number: u64) -> Bytes {
+    let line =
+        format!("{{\"feed\":\"{feed}\",\"round\":{round},\"to\":\"{to}\",\"n\":{number}}}\n");
+    let lines = usize::try_from(number * 7 % 23).unwrap();
+    Bytes::from(line.repeat(1 + lines))
+}

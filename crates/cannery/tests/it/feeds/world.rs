@@ -1,0 +1,340 @@
+//! Replicas, their lakes, their server and their clock, which only the test moves.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use cannery_runtime::Rng;
+use cannery_testkit::feed_server::FeedServer;
+use jiff::{SignedDuration, Timestamp};
+use rustix::process::Signal;
+
+use super::ground::{ALGORITHMS, Ground};
+use super::replica::Replica;
+use super::script::Script;
+use super::truth::{Place, Truth, hour_of_folder};
+use crate::program::ran;
+
+/// How often something is looked for that takes real time, every 10 ms.
+const LOOKS_MAX: usize = 12_000;
+
+pub(super) struct World {
+    pub(super) ground: Ground,
+    pub(super) rng: Rng,
+    pub(super) replicas: Vec<Replica>,
+    pub(super) truth: Truth,
+    script: Script,
+    now: Timestamp,
+    round: usize,
+    names: usize,
+    /// Who was killed, paused or started since the answers were set.
+    disturbed: BTreeSet<String>,
+    /// What replicas were given in the hour before, and must ship unless something happens to them.
+    pending: Vec<(String, Place, Bytes)>,
+}
+
+impl World {
+    pub(super) fn new(ground: Ground, server: FeedServer, rng: Rng, feeds: usize) -> Self {
+        let world = Self {
+            script: Script::new(Arc::new(server), rng.clone(), feeds),
+            ground,
+            rng,
+            replicas: Vec::new(),
+            truth: Truth::default(),
+            now: "2026-11-15T06:10:00Z".parse().unwrap(),
+            round: 0,
+            names: 0,
+            disturbed: BTreeSet::new(),
+            pending: Vec::new(),
+        };
+        world.write_clock();
+        world
+    }
+
+    /// Another replica with nothing; gives back its number.
+    pub(super) fn add_replica(&mut self) -> usize {
+        self.names += 1;
+        let name = format!("r{}", self.names);
+        let codec = ["gzip", "xz", "bzip2"][self.names % 3];
+        let config = self.ground.config() + &self.script.config(&name, codec);
+        let replica = Replica::new(&name, &config, &self.ground.path("clock"));
+        self.set_answers(&name);
+        self.replicas.push(replica);
+        self.replicas.len() - 1
+    }
+
+    fn set_answers(&mut self, name: &str) {
+        let hour = self.hour();
+        for (feed, body) in self.script.set(self.round, name) {
+            self.truth.offer((feed, hour.clone()), &body);
+        }
+        self.disturbed.insert(name.to_owned());
+    }
+
+    /// The present hour, such as `20261115T18Z`.
+    pub(super) fn hour(&self) -> String {
+        self.now.strftime("%Y%m%dT%HZ").to_string()
+    }
+
+    fn write_clock(&self) {
+        self.ground.write("clock.new", self.now.to_string());
+        #[allow(clippy::disallowed_methods, reason = "only whole, not durable")]
+        std::fs::rename(self.ground.path("clock.new"), self.ground.path("clock")).unwrap();
+    }
+
+    /// Lets time pass, and waits until the replicas have asked what was due.
+    pub(super) fn pass(&mut self, time: SignedDuration) {
+        self.now += time;
+        self.write_clock();
+        self.wait_for_quiet();
+        for replica in &mut self.replicas {
+            if let Some(code) = replica.ended() {
+                panic!("{} ended with {code:?}: {}", replica.name, replica.log());
+            }
+        }
+    }
+
+    /// Goes to the next hour, or to one that is so much later, with new answers.
+    pub(super) fn next_hour(&mut self, later: SignedDuration) {
+        self.look_at_all();
+        self.pending = self.given();
+        self.disturbed.clear();
+        self.round += 1;
+        let begun = self.now.as_second().div_euclid(3_600) + 1;
+        let begin = Timestamp::from_second(begun * 3_600).unwrap() + later;
+        let late = self.rng.below(3_000);
+        let late = SignedDuration::from_millis(late.try_into().unwrap());
+        // The answers are those of the hour that begins, but nobody asks before it does.
+        let before = std::mem::replace(&mut self.now, begin);
+        let all = self.replicas.iter();
+        let all: Vec<_> = all.map(|one| (one.name.clone(), one.is_up())).collect();
+        for (name, is_up) in all {
+            self.set_answers(&name);
+            if is_up {
+                self.disturbed.remove(&name);
+            }
+        }
+        self.now = before;
+        self.pass(begin.duration_since(before) + late);
+    }
+
+    fn given(&self) -> Vec<(String, Place, Bytes)> {
+        let hour = self.hour();
+        let steady = self
+            .replicas
+            .iter()
+            .filter(|one| !self.disturbed.contains(&one.name));
+        let given = steady.flat_map(|one| {
+            let given = self.script.given(&one.name).into_iter();
+            let hour = hour.clone();
+            given.map(move |(feed, body)| (one.name.clone(), (feed, hour.clone()), body))
+        });
+        given.collect()
+    }
+
+    /// Everything of the hour before is in the lake.
+    pub(super) fn confirm(&mut self) {
+        for (_, hour, body) in std::mem::take(&mut self.pending) {
+            self.truth.see(hour, &body);
+        }
+    }
+
+    fn disturb(&mut self, number: usize) {
+        let name = self.replicas[number].name.clone();
+        self.pending.retain(|(of, _, _)| *of != name);
+        self.disturbed.insert(name);
+    }
+
+    pub(super) fn start(&mut self, number: usize, wait: bool) {
+        self.disturb(number);
+        self.replicas[number].start();
+        if wait {
+            self.pass_until(SignedDuration::from_millis(10), |world| {
+                world.replicas[number].has_begun()
+            });
+        }
+    }
+
+    pub(super) fn kill(&mut self, number: usize) {
+        self.disturb(number);
+        self.replicas[number].kill();
+        self.truth.look_at(&self.replicas[number]);
+    }
+
+    pub(super) fn pause(&mut self, number: usize) {
+        self.disturb(number);
+        self.replicas[number].pause();
+        self.truth.look_at(&self.replicas[number]);
+    }
+
+    pub(super) fn resume(&mut self, number: usize) {
+        self.disturb(number);
+        self.replicas[number].resume();
+    }
+
+    /// Asks one to stop, which ships everything.
+    pub(super) fn stop(&mut self, number: usize) {
+        self.disturb(number);
+        let had_begun = self.replicas[number].has_begun();
+        self.replicas[number].signal(Signal::TERM);
+        for _ in 0..LOOKS_MAX {
+            if let Some(code) = self.replicas[number].ended() {
+                let replica = &self.replicas[number];
+                // One that was told before it listened is killed by it.
+                let is_well = code == Some(0) || (code.is_none() && !had_begun);
+                assert!(is_well, "{}: {code:?}: {}", replica.name, replica.log());
+                return;
+            }
+            // Even the end takes time, and only this test makes it pass.
+            self.now += SignedDuration::from_millis(20);
+            self.write_clock();
+            wait_a_little();
+        }
+        panic!("it does not end: {}", self.replicas[number].log());
+    }
+
+    /// Dies and never comes back; what it did not ship is not asked for.
+    pub(super) fn bury(&mut self, number: usize) {
+        self.kill(number);
+        let replica = self.replicas.remove(number);
+        self.truth.forget(&replica);
+    }
+
+    /// Small steps of time until something is so.
+    pub(super) fn pass_until(&mut self, step: SignedDuration, is_so: impl Fn(&Self) -> bool) {
+        for _ in 0..LOOKS_MAX / 5 {
+            if is_so(self) {
+                return;
+            }
+            self.pass(step);
+        }
+        panic!("it never came to that:\n{}", self.logs());
+    }
+
+    fn look_at_all(&mut self) {
+        for replica in &self.replicas {
+            self.truth.look_at(replica);
+        }
+    }
+
+    /// Whether a replica has shipped every hour that is over.
+    pub(super) fn has_shipped(&self, number: usize) -> bool {
+        let hour = self.hour();
+        let left = self.replicas[number].unshipped();
+        left.iter().all(|(_, of)| *of == hour)
+    }
+
+    /// Brings a lake to rest: time passes, slowly at first, then in steps longer than the distance of two scans.
+    pub(super) fn settle(&mut self) {
+        for (step_ms, looks) in [
+            (1_000, 20),
+            (2_000, 20),
+            (3_000, 50),
+            (5_000, 200),
+            (20_000, 100),
+            (60_000, 100),
+            (780_000, 300),
+            (780_000, 300),
+            (780_000, 1_000),
+            (10_000, 1_000),
+            (60_000, 2_000),
+        ] {
+            self.pass(SignedDuration::from_millis(step_ms));
+            for look in 0..looks {
+                if look % 10 == 0 && self.unsettled().is_empty() {
+                    return;
+                }
+                wait_a_little();
+            }
+        }
+        panic!("not at rest: {:?}\n{}", self.unsettled(), self.logs());
+    }
+
+    /// Hours that are over and not one archive in every lake, or not shipped by somebody who could.
+    fn unsettled(&self) -> Vec<String> {
+        let hour = self.hour();
+        let mut unsettled = Vec::new();
+        for (number, replica) in self.replicas.iter().enumerate() {
+            if replica.is_up() && !self.has_shipped(number) {
+                unsettled.push(format!("{} has {:?}", replica.name, replica.unshipped()));
+            }
+        }
+        if !unsettled.is_empty() {
+            return unsettled;
+        }
+        for algorithm in ALGORITHMS {
+            let mut hours: BTreeMap<Place, Vec<String>> = BTreeMap::new();
+            for key in self.ground.keys(algorithm) {
+                let (folder, name) = key.rsplit_once('/').unwrap();
+                let place = hour_of_folder(folder).unwrap();
+                hours.entry(place).or_default().push(name.to_owned());
+            }
+            let is_one = |names: &[String]| {
+                let is_primary = |name: &String| name.matches('_').count() == 1;
+                names.len() == 1 && is_primary(&names[0]) == (algorithm == "primary")
+            };
+            let bad = hours.into_iter();
+            let bad = bad.filter(|((_, of), names)| *of != hour && !is_one(names));
+            unsettled.extend(bad.map(|bad| format!("{algorithm}: {bad:?}")));
+        }
+        unsettled
+    }
+
+    /// What the auditor says of all hours that are over.
+    pub(super) fn judge(&mut self) {
+        self.look_at_all();
+        self.ground.download();
+        self.ground
+            .write("ledger.ndjson", self.truth.ledger(&self.replicas));
+        let auditor = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/audit/feed_audit.py");
+        let mut command = Command::new("python3");
+        command
+            .arg(auditor)
+            .args(["--ledger", "ledger.ndjson", "--only-known"]);
+        for algorithm in ALGORITHMS {
+            command.args(["--lake", &format!("{algorithm}={algorithm}")]);
+        }
+        command.args(["--except-hour", &self.hour()]);
+        let audited = ran(command.current_dir(self.ground.path("")));
+        assert_eq!(audited.code, 0, "{}\n{}", audited.snapshot(), self.logs());
+    }
+
+    fn wait_for_quiet(&self) {
+        let limit = if self.replicas.iter().any(Replica::is_paused) {
+            30
+        } else {
+            500
+        };
+        let (mut before, mut quiet) = (self.script.traffic(), 0);
+        for _ in 0..limit {
+            wait_a_little();
+            let now = self.script.traffic();
+            quiet = if now == before && now.1 == 0 {
+                quiet + 1
+            } else {
+                0
+            };
+            if quiet == 4 {
+                return;
+            }
+            before = now;
+        }
+    }
+
+    fn logs(&self) -> String {
+        let log = |replica: &Replica| {
+            let log = replica.log();
+            let lines: Vec<&str> = log.lines().collect();
+            let last = &lines[lines.len().saturating_sub(60)..];
+            format!("--- {}\n{}\n", replica.name, last.join("\n"))
+        };
+        self.replicas.iter().map(log).collect()
+    }
+}
+
+pub(super) fn wait_a_little() {
+    #[allow(clippy::disallowed_methods, reason = "other processes need real time")]
+    std::thread::sleep(std::time::Duration::from_millis(10));
+}
