@@ -38,7 +38,7 @@ impl Grid {
 
     fn time_of(&self, number: u64) -> Duration {
         let nanos = self.period.as_nanos().saturating_mul(u128::from(number));
-        let offset = Duration::from_nanos_u128(nanos.min(u128::from(u64::MAX)));
+        let offset = Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX));
         self.first.saturating_add(offset)
     }
 }

@@ -34,13 +34,13 @@ pub(super) struct Compressions(Mutex<BTreeMap<FeedId, Compression>>);
 impl Compressions {
     pub(super) fn set(&self, feeds: &[FeedSettings]) {
         let all = feeds.iter();
-        let all = all.map(|feed| (feed.id.clone(), feed.compression.clone()));
+        let all = all.map(|feed| (feed.id.clone(), feed.compression));
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = all.collect();
     }
 
     pub(super) fn of(&self, feed: &FeedId) -> Compression {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = all.get(feed).cloned();
+        let known = all.get(feed).copied();
         known.unwrap_or_else(|| Compression::of(Codec::Gzip))
     }
 }

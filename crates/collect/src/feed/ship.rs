@@ -64,12 +64,14 @@ struct Receipt {
     stores: BTreeSet<String>,
 }
 
+type Told<'a> = dyn Fn(&ArchiveName, &str, Result<Upload, &ShipError>) + Sync + 'a;
+
 pub(super) struct Ship<'a> {
     pub(super) depot: &'a Depot,
     pub(super) mirrors: &'a Mirrors,
     pub(super) uploads: &'a dyn Uploads,
     /// Told of every upload as it ends.
-    pub(super) told: &'a (dyn Fn(&ArchiveName, &str, Result<Upload, &ShipError>) + Sync),
+    pub(super) told: &'a Told<'a>,
 }
 
 impl Ship<'_> {

@@ -104,13 +104,10 @@ impl Replica {
     async fn bodies(&self, feed: &str) -> BTreeSet<Digest> {
         let surveys = self.surveys().await.into_iter();
         let own = surveys.filter(|(of, _)| of.as_str() == feed);
-        own.flat_map(|(_, found)| {
-            let bodies = found.set.iter().cloned().collect::<Vec<_>>();
-            bodies
-        })
-        .filter(|member| !Coverage::is_member(member.name()))
-        .map(|member| member.sha256())
-        .collect()
+        own.flat_map(|(_, found)| found.set.iter().cloned().collect::<Vec<_>>())
+            .filter(|member| !Coverage::is_member(member.name()))
+            .map(|member| member.sha256())
+            .collect()
     }
 
     async fn coverage(&self, feed: &str) -> Vec<Slot> {
@@ -306,6 +303,10 @@ async fn what_cannot_be_shipped_is_named_and_the_next_start_ships_it() {
     let (feeds, stop) = (replica.feeds(), CancellationToken::new());
     feeds.set(vec![feed("a", &server.url("/a"))]);
     // A file where the lake should be.
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "the input of a test need not be durable"
+    )]
     std::fs::write(replica.workspace().join("lake"), b"in the way").unwrap();
     let watching = async {
         wait_until("polls", || server.requests("/a").len() > 8).await;
