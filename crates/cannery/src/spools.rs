@@ -85,11 +85,11 @@ pub(crate) fn chosen(config: &Config, said: &RawSpool) -> Result<Vec<SpoolConfig
         raw.push(RawSpool::default());
     }
     if raw.is_empty() {
-        let next = "list them in the configuration under `spools`, or name one with `--experiment NAME --datatype NAME`";
+        let next = "list them in the configuration under `spools` or `feeds`, or name a spool with `--experiment NAME --datatype NAME`";
         return Err(Failure::new(
             ExitCode::Usage,
             "no_spool",
-            "there is no spool to collect",
+            "there is no spool and no feed to collect",
             next,
         ));
     }

@@ -14,7 +14,7 @@ use prometheus_client::registry::Registry;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::feed_watch::FeedWatch;
+use super::feed_watch::{self, FeedWatch};
 use super::lake_watch::LakeWatch;
 use super::reload::Reloads;
 use super::spool_watch::{SpoolWatch, Until};
@@ -43,6 +43,7 @@ pub(crate) async fn run(args: &CollectArgs, context: &Context) -> Result<ExitCod
         backlog: false,
         // Who names a spool means that one alone.
         feeds: args.spool.experiment.is_none(),
+        may_be_nothing: false,
         until,
         listen: (args.listen, args.monitoring_port),
     };
@@ -55,6 +56,7 @@ pub(crate) async fn clean(context: &Context) -> Result<ExitCode, Failure> {
         command: "cannery clean",
         backlog: false,
         feeds: true,
+        may_be_nothing: true,
         until: Until::Drained,
         listen: (None, None),
     };
@@ -79,6 +81,7 @@ pub(crate) async fn import(args: &ImportArgs, context: &Context) -> Result<ExitC
         command: "cannery import",
         backlog: true,
         feeds: false,
+        may_be_nothing: false,
         until: Until::Drained,
         listen: (None, None),
     };
@@ -91,6 +94,8 @@ struct Way {
     /// Whether the files come from elsewhere, and the lake may have them.
     backlog: bool,
     feeds: bool,
+    /// Whether it is well when there is nothing to do.
+    may_be_nothing: bool,
     until: Until,
     listen: (Option<std::net::SocketAddr>, Option<u16>),
 }
@@ -98,11 +103,14 @@ struct Way {
 async fn collect(said: &RawSpool, way: &Way, context: &Context) -> Result<ExitCode, Failure> {
     let stop = CancellationToken::new();
     let _signals = signals::follow(stop.clone())?;
-    let config = tokio::select! {
-        loaded = context.config() => loaded?,
+    let (config, copy) = tokio::select! {
+        loaded = context.loader.load() => loaded?,
         () = stop.cancelled() => return Ok(ExitCode::Ok),
     };
     let line = Line::new(&config, said, way, context, stop)?;
+    if let Some(copy) = copy.filter(|_| way.until == Until::Stopped) {
+        reload::keep(&context.loader, copy).await;
+    }
     let ran = line.run(way).await;
     let stopped = line.tasks.stop(line.flush_timeout() + MARGIN).await;
     ran?;
@@ -142,7 +150,9 @@ fn feeds(
     command: &'static str,
 ) -> Result<Option<Arc<FeedWatch>>, Failure> {
     let tools = FeedTools::new(config, lakes.mirrors(), context, command);
-    let leftovers = tools.has_leftovers().unwrap_or(false);
+    let leftovers = tools
+        .has_leftovers()
+        .map_err(|error| feed_watch::unreadable(&error))?;
     if config.feeds.is_empty() && !leftovers {
         return Ok(None);
     }
@@ -188,6 +198,7 @@ impl<'a> Line<'a> {
             said.experiment.is_none() && config.spools.is_empty(),
         ) {
             (Some(_), true) => Vec::new(),
+            (None, true) if way.may_be_nothing => Vec::new(),
             (Some(_) | None, _) => spools::chosen(config, said)?,
         };
         let spools = watch(

@@ -236,7 +236,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn unreadable(error: &io::Error) -> Failure {
+pub(super) fn unreadable(error: &io::Error) -> Failure {
     let message = format!("cannot look at the folders of feeds: {error}");
     let next = "make the workspace readable, or choose another with `--workspace`";
     Failure::new(ExitCode::Error, "feeds", message, next)
