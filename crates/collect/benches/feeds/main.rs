@@ -36,8 +36,8 @@ fn main() {
     }
     let quick = std::env::var_os("CANNERY_BENCH_QUICK").is_some_and(|value| value == "1");
     let (feeds, seconds) = if quick { (20, 6) } else { (1_000, 60) };
-    let seconds = std::env::var("CANNERY_BENCH_SECONDS")
-        .map_or(seconds, |seconds| seconds.parse().unwrap());
+    let seconds =
+        std::env::var("CANNERY_BENCH_SECONDS").map_or(seconds, |seconds| seconds.parse().unwrap());
     println!("{feeds} feeds asked every second for {seconds} s, {BODY_BYTES} bytes a body");
     let polled = polling::run(feeds, Duration::from_secs(seconds));
     show(&polled);
@@ -73,7 +73,12 @@ fn show(polled: &Polled) {
             *rss_last as f64 / 1e6,
         );
     }
-    let wanted = [("half", 0.5), ("99 of 100", 0.99), ("999 of 1000", 0.999), ("all", 1.0)];
+    let wanted = [
+        ("half", 0.5),
+        ("99 of 100", 0.99),
+        ("999 of 1000", 0.999),
+        ("all", 1.0),
+    ];
     let late = wanted.map(|(word, share)| {
         let end = polled.lateness.quantile(share);
         end.map_or(format!("{word} later than a minute"), |end| {
@@ -99,7 +104,12 @@ fn judge(polled: &Polled, feeds: usize) {
             "ms",
             JITTER_GOAL.as_secs_f64() * 1e3,
         ),
-        ("memory at the end by that of the first third", growth, "x", GROWTH_GOAL),
+        (
+            "memory at the end by that of the first third",
+            growth,
+            "x",
+            GROWTH_GOAL,
+        ),
     ] {
         let met = if value <= goal { "met" } else { "NOT MET" };
         println!("{what}: {value:.2} {unit}, goal <= {goal} {met}");

@@ -95,7 +95,8 @@ async fn answer(mut stream: TcpStream, text: &[u8], count: &AtomicU64) -> Option
         );
         let end = response.len() + BODY_BYTES;
         response.extend_from_slice(format!("{{\"n\":{number:016},\"stops\":[").as_bytes());
-        let first = usize::try_from(number.wrapping_mul(2_654_435_761) % text.len() as u64).unwrap();
+        let first =
+            usize::try_from(number.wrapping_mul(2_654_435_761) % text.len() as u64).unwrap();
         let mut rest = &text[first..];
         while response.len() < end {
             let piece = rest.len().min(end - response.len());
@@ -114,7 +115,11 @@ fn text() -> Vec<u8> {
         chance = chance
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1);
-        let (id, delay, at) = (chance >> 44, (chance >> 33) & 1_023, chance >> 30 & 0xf_ffff);
+        let (id, delay, at) = (
+            chance >> 44,
+            (chance >> 33) & 1_023,
+            chance >> 30 & 0xf_ffff,
+        );
         text += &format!(
             "{{\"stop_id\":\"{id:06x}\",\"arrival\":{{\"delay\":{delay},\"time\":17{at:08}}},\"status\":\"SCHEDULED\"}},"
         );

@@ -56,7 +56,11 @@ fn body(chance: &mut u64) -> Vec<u8> {
         *chance = chance
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1);
-        let (id, delay, at) = (*chance >> 44, (*chance >> 33) & 1_023, *chance >> 30 & 0xf_ffff);
+        let (id, delay, at) = (
+            *chance >> 44,
+            (*chance >> 33) & 1_023,
+            *chance >> 30 & 0xf_ffff,
+        );
         text += &format!(
             "{{\"stop_id\":\"{id:06x}\",\"arrival\":{{\"delay\":{delay},\"time\":17{at:08}}},\"status\":\"SCHEDULED\"}},"
         );

@@ -51,7 +51,11 @@ fn main() {
     }
     judge(&all);
     let growth = rss[rss.len() - 1] as f64 / rss[0] as f64;
-    verdict("memory of the last round by that of the first", growth, GROWTH_GOAL);
+    verdict(
+        "memory of the last round by that of the first",
+        growth,
+        GROWTH_GOAL,
+    );
 }
 
 fn show(side: &str, mb: f64, used: Used) -> Used {
@@ -69,7 +73,10 @@ fn judge([floors, ours]: &[Vec<Used>; 2]) {
     let best =
         |all: &[Used], of: fn(&Used) -> f64| all.iter().map(of).fold(f64::INFINITY, f64::min);
     for (what, of) in [
-        ("wall time", (|used: &Used| used.seconds) as fn(&Used) -> f64),
+        (
+            "wall time",
+            (|used: &Used| used.seconds) as fn(&Used) -> f64,
+        ),
         ("CPU time", |used: &Used| used.cpu_seconds),
     ] {
         let (ours, floor) = (best(ours, of), best(floors, of));

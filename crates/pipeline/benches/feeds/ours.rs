@@ -44,7 +44,12 @@ pub(crate) fn run(folder: &Path, replicas: &[Replica], polls: usize) -> (Used, U
 async fn pack(store: &Store, replicas: &[Replica]) {
     let feeds = replicas.iter().map(|replica| feeds(store, replica));
     let feeds: Vec<Feeds> = feeds.collect();
-    let flushed = join_all(feeds.iter().map(|feeds| feeds.flush(Duration::from_secs(600)))).await;
+    let flushed = join_all(
+        feeds
+            .iter()
+            .map(|feeds| feeds.flush(Duration::from_secs(600))),
+    )
+    .await;
     for left in flushed {
         assert!(left.is_nothing(), "{left}");
     }
@@ -78,7 +83,11 @@ fn feeds(store: &Store, replica: &Replica) -> Feeds {
         fetcher: Fetcher::new(clock.clone(), 1).unwrap(),
         monitor: Monitor::open(Arc::new(RealDisk), &logs, clock, keep).unwrap(),
         uploads: Arc::new(Unheard),
-        replica: workspace.file_name().unwrap().to_string_lossy().into_owned(),
+        replica: workspace
+            .file_name()
+            .unwrap()
+            .to_string_lossy()
+            .into_owned(),
     };
     Feeds::open(parts).unwrap()
 }
