@@ -54,9 +54,9 @@ impl Feeds {
     /// Puts the parts together. Nothing is asked yet.
     ///
     /// # Errors
-    /// When the thread that writes cannot be started.
+    /// When the threads that write cannot be started.
     pub fn open(parts: FeedsParts) -> io::Result<Self> {
-        let writer = Writer::start(Arc::clone(parts.depot.disk()))?;
+        let writer = Writer::start(parts.depot.disk(), &parts.depot.downloads())?;
         let shared = Shared {
             clock: parts.clock,
             rng: parts.rng,

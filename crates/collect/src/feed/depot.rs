@@ -34,7 +34,8 @@ impl Depot {
         &self.disk
     }
 
-    fn downloads(&self) -> PathBuf {
+    /// Where bodies are, below a folder for each feed.
+    pub(super) fn downloads(&self) -> PathBuf {
         self.workspace.join("downloads")
     }
 

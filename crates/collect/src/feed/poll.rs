@@ -149,11 +149,9 @@ impl Poller {
         let (id, bytes) = (self.feed.id.clone(), content.len() as u64);
         let name = DownloadName::new(id, time, &digest, &self.feed.postfix);
         let path = self.shared.depot.hour(&self.feed.id, hour);
-        let saved = self
-            .shared
-            .writer
-            .save(path.join(name.to_string()), content);
-        match saved.await {
+        let path = path.join(name.to_string());
+        let writer = &self.shared.writer;
+        match writer.save(&self.feed.id, path, content).await {
             Ok(()) => {
                 self.last = Some(Last {
                     hour,
@@ -213,7 +211,8 @@ impl Poller {
         if let Some(hour) = self.lines.hour.take() {
             let text = std::mem::take(&mut self.lines.text);
             let path = self.shared.depot.hour(&self.feed.id, hour).join(SLOTS_NAME);
-            if let Err(error) = self.shared.writer.append(path, text.into()).await {
+            let writer = &self.shared.writer;
+            if let Err(error) = writer.append(&self.feed.id, path, text.into()).await {
                 tracing::warn!(feed = %self.feed.id, %error, "cannot write down which polls were made");
             }
         }

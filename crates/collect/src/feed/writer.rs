@@ -1,29 +1,39 @@
-//! The one thread that writes what was downloaded: many bodies share the waiting for the disk.
+//! The threads that write what was downloaded: many bodies share the waiting for the disk.
 //!
 //! Temp file, sync, rename, sync of the folder, each of them for all bodies that wait before the next: the first sync of a batch brings
-//! the others along.
+//! the others along. Several threads wait for the disk at once, because a file system makes one commit of what is synced at the same
+//! time. A feed belongs to one of them, so that nobody else makes its folders meanwhile.
+
+mod folders;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use cannery_runtime::disk::{Disk, DiskFile, Open, create_dir_all};
+use cannery_formats::feed::FeedId;
+use cannery_runtime::disk::{Disk, DiskFile, Open};
 use tokio::sync::{mpsc, oneshot};
 
-/// How many files share the waiting at most.
-const BATCH_MAX: usize = 256;
+use folders::Folders;
 
-/// How many may wait for the thread.
-const QUEUE_MAX: usize = 4_096;
+/// How many threads wait for the disk at once.
+const THREADS: usize = 16;
+
+/// How many files of a thread share the waiting at most.
+const BATCH_MAX: usize = 64;
+
+/// How many may wait for a thread.
+const QUEUE_MAX: usize = 256;
 
 /// What a file is called until it is whole.
 pub(super) const PART: &str = ".part";
 
-/// Writes files; clones are the same. The thread ends with the last of them.
+/// Writes files; clones are the same. The threads end with the last of them.
 #[derive(Clone, Debug)]
-pub(super) struct Writer(mpsc::Sender<Job>);
+pub(super) struct Writer(Arc<[mpsc::Sender<Job>]>);
 
 #[derive(Debug)]
 struct Job {
@@ -42,26 +52,46 @@ enum Kind {
 }
 
 impl Writer {
-    /// Starts the thread.
-    pub(super) fn start(disk: Arc<dyn Disk>) -> io::Result<Self> {
-        let (jobs, waiting) = mpsc::channel(QUEUE_MAX);
-        std::thread::Builder::new()
-            .name("feed-writer".into())
-            .spawn(move || run(&*disk, waiting))?;
-        Ok(Self(jobs))
+    /// Starts the threads. All files will be in folders below `root`, in which nobody else makes any.
+    pub(super) fn start(disk: &Arc<dyn Disk>, root: &Path) -> io::Result<Self> {
+        let threads = (0..THREADS).map(|_| {
+            let (jobs, waiting) = mpsc::channel(QUEUE_MAX);
+            let (disk, folders) = (Arc::clone(disk), Folders::below(root));
+            std::thread::Builder::new()
+                .name("feed-writer".into())
+                .spawn(move || run(&*disk, folders, waiting))?;
+            Ok(jobs)
+        });
+        Ok(Self(threads.collect::<io::Result<_>>()?))
     }
 
-    /// Writes a file durably, in a folder that is made where needed. What is there under its name is replaced.
-    pub(super) async fn save(&self, path: PathBuf, content: Bytes) -> io::Result<()> {
-        self.ask(Kind::Save, path, content).await
+    /// Writes a file of a feed durably, in a folder that is made where needed. What is there under its name is replaced.
+    pub(super) async fn save(
+        &self,
+        feed: &FeedId,
+        path: PathBuf,
+        content: Bytes,
+    ) -> io::Result<()> {
+        self.ask(feed, Kind::Save, path, content).await
     }
 
-    /// Appends to a file.
-    pub(super) async fn append(&self, path: PathBuf, content: Bytes) -> io::Result<()> {
-        self.ask(Kind::Append, path, content).await
+    /// Appends to a file of a feed.
+    pub(super) async fn append(
+        &self,
+        feed: &FeedId,
+        path: PathBuf,
+        content: Bytes,
+    ) -> io::Result<()> {
+        self.ask(feed, Kind::Append, path, content).await
     }
 
-    async fn ask(&self, kind: Kind, path: PathBuf, content: Bytes) -> io::Result<()> {
+    async fn ask(
+        &self,
+        feed: &FeedId,
+        kind: Kind,
+        path: PathBuf,
+        content: Bytes,
+    ) -> io::Result<()> {
         let (answer, answered) = oneshot::channel();
         let job = Job {
             kind,
@@ -69,31 +99,40 @@ impl Writer {
             content,
             answer,
         };
-        let gone = || io::Error::other("the thread that writes downloads has ended");
-        self.0.send(job).await.map_err(|_| gone())?;
+        let gone = || io::Error::other("a thread that writes downloads has ended");
+        let thread = self.thread_of(feed);
+        thread.send(job).await.map_err(|_| gone())?;
         answered.await.map_err(|_| gone())?
+    }
+
+    /// Always the same for a feed.
+    fn thread_of(&self, feed: &FeedId) -> &mpsc::Sender<Job> {
+        let mut hasher = DefaultHasher::new();
+        feed.hash(&mut hasher);
+        let number = hasher.finish() % self.0.len() as u64;
+        &self.0[usize::try_from(number).expect("it is less than the number of threads")]
     }
 }
 
-fn run(disk: &dyn Disk, mut waiting: mpsc::Receiver<Job>) {
+fn run(disk: &dyn Disk, mut folders: Folders, mut waiting: mpsc::Receiver<Job>) {
     let mut jobs = Vec::new();
     while waiting.blocking_recv_many(&mut jobs, BATCH_MAX) > 0 {
         let (saves, appends): (Vec<_>, Vec<_>) = jobs
             .drain(..)
             .partition(|job| matches!(job.kind, Kind::Save));
         for job in appends {
-            let done = append(disk, &job.path, &job.content);
+            let done = append(disk, &mut folders, &job.path, &job.content);
             // Who does not wait any more needs no answer.
             job.answer.send(done).ok();
         }
-        save_all(disk, saves);
+        save_all(disk, &mut folders, saves);
     }
 }
 
 /// Does each step for all jobs before the next step.
-fn save_all(disk: &dyn Disk, jobs: Vec<Job>) {
+fn save_all(disk: &dyn Disk, folders: &mut Folders, jobs: Vec<Job>) {
     let parts = jobs.into_iter().filter_map(|job| {
-        let file = write_part(disk, &job);
+        let file = write_part(disk, folders, &job);
         unless_failed(job, file)
     });
     let parts: Vec<_> = parts.collect();
@@ -107,11 +146,11 @@ fn save_all(disk: &dyn Disk, jobs: Vec<Job>) {
         unless_failed(job, renamed)
     });
     let renamed: Vec<_> = renamed.collect();
-    let folders: BTreeSet<PathBuf> = renamed
+    let changed: BTreeSet<PathBuf> = renamed
         .iter()
         .map(|(job, ())| folder_of(&job.path).to_owned())
         .collect();
-    let synced: BTreeMap<PathBuf, io::Result<()>> = folders
+    let synced: BTreeMap<PathBuf, io::Result<()>> = changed
         .into_iter()
         .map(|folder| {
             let synced = disk.sync_dir(&folder);
@@ -139,11 +178,11 @@ fn unless_failed<T>(job: Job, step: io::Result<T>) -> Option<(Job, T)> {
     }
 }
 
-fn write_part(disk: &dyn Disk, job: &Job) -> io::Result<Box<dyn DiskFile>> {
+fn write_part(disk: &dyn Disk, folders: &mut Folders, job: &Job) -> io::Result<Box<dyn DiskFile>> {
     let part = part_of(&job.path);
     let file = match disk.open(&part, Open::CreateNew) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            create_dir_all(disk, folder_of(&part))?;
+            folders.make(disk, folder_of(&part))?;
             disk.open(&part, Open::CreateNew)?
         }
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -157,10 +196,10 @@ fn write_part(disk: &dyn Disk, job: &Job) -> io::Result<Box<dyn DiskFile>> {
     Ok(file)
 }
 
-fn append(disk: &dyn Disk, path: &Path, content: &[u8]) -> io::Result<()> {
+fn append(disk: &dyn Disk, folders: &mut Folders, path: &Path, content: &[u8]) -> io::Result<()> {
     let file = match disk.open(path, Open::ReadWrite) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            create_dir_all(disk, folder_of(path))?;
+            folders.make(disk, folder_of(path))?;
             disk.open(path, Open::CreateNew)?
         }
         opened => opened?,
@@ -186,13 +225,19 @@ mod tests {
     use cannery_runtime::disk::read;
     use cannery_testkit::sim_disk::SimDisk;
 
+    fn feed(number: usize) -> FeedId {
+        FeedId::new(format!("f{number}")).unwrap()
+    }
+
     #[tokio::test]
     async fn files_are_whole_and_nothing_else_stays() {
         let dir = tempfile::tempdir().unwrap();
-        let writer = Writer::start(Arc::new(RealDisk)).unwrap();
+        let disk: Arc<dyn Disk> = Arc::new(RealDisk);
+        let writer = Writer::start(&disk, dir.path()).unwrap();
+        let feeds: Vec<_> = (0..3).map(feed).collect();
         let saves = (0..300).map(|number| {
             let path = dir.path().join(format!("{}/{number}", number % 3));
-            writer.save(path, Bytes::from(vec![7; number]))
+            writer.save(&feeds[number % 3], path, Bytes::from(vec![7; number]))
         });
         for saved in futures::future::join_all(saves).await {
             saved.unwrap();
@@ -203,7 +248,8 @@ mod tests {
         }
         let lines = dir.path().join("4/.slots");
         for line in ["a\n", "b\n"] {
-            writer.append(lines.clone(), line.into()).await.unwrap();
+            let appended = writer.append(&feeds[0], lines.clone(), line.into());
+            appended.await.unwrap();
         }
         assert_eq!(read(&RealDisk, &lines, 10).unwrap(), b"a\nb\n");
         assert_eq!(RealDisk.read_dir(&dir.path().join("0")).unwrap().len(), 100);
@@ -217,12 +263,14 @@ mod tests {
             disk.sync_dir(Path::new("/w")).unwrap();
             disk.sync_dir(Path::new("/")).unwrap();
             disk.power_off_at(disk.operations() + fails_at);
-            let writer = Writer::start(Arc::new(disk.clone())).unwrap();
+            let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+            let writer = Writer::start(&shared, Path::new("/w/feeds")).unwrap();
             let mut kept = Vec::new();
             for number in 0..4_u8 {
-                let path = PathBuf::from(format!("/w/{}/{number}", number % 2));
+                let path = PathBuf::from(format!("/w/feeds/{}/18/{number}", number % 2));
                 let content = Bytes::from(vec![number; 700]);
-                if writer.save(path.clone(), content).await.is_ok() {
+                let feed = feed(usize::from(number % 2));
+                if writer.save(&feed, path.clone(), content).await.is_ok() {
                     kept.push((path, number));
                 }
             }
