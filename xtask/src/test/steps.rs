@@ -87,7 +87,13 @@ fn step(name: &'static str, size: Size) -> Step {
         // Who judges the others is tested too.
         "audit" => Work::Cargo(Cmd::new(
             "python3",
-            ["-m", "unittest", "-q", "tests/audit/test_spool_audit.py"],
+            [
+                "-m",
+                "unittest",
+                "-q",
+                "tests/audit/test_spool_audit.py",
+                "tests/audit/test_feed_audit.py",
+            ],
         )),
         "unit" => cargo("test --workspace"),
         "setup" => Work::Setup {

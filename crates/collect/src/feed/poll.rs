@@ -183,13 +183,15 @@ impl Poller {
             return;
         }
         self.shared.monitor.missed(&self.feed.id, time, missed);
+        let now = self.shared.clock.now();
         let mut at = time;
         for _ in 0..missed {
             let Ok(next) = at.checked_add(self.feed.periodicity) else {
                 return;
             };
             at = next;
-            if Hour::of(at) != hour {
+            // A poll that began late has its next ones late, too: the last of them may be the one that is made now.
+            if Hour::of(at) != hour || at >= now {
                 return;
             }
             let reason = "the one before took too long".to_owned();

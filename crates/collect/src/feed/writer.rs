@@ -28,6 +28,9 @@ const BATCH_MAX: usize = 64;
 /// How many may wait for a thread.
 const QUEUE_MAX: usize = 256;
 
+/// Each is lost only to an hour that was packed in that very moment.
+const CREATE_TRIES_MAX: usize = 100;
+
 /// What a file is called until it is whole.
 pub(super) const PART: &str = ".part";
 
@@ -180,11 +183,7 @@ fn unless_failed<T>(job: Job, step: io::Result<T>) -> Option<(Job, T)> {
 
 fn write_part(disk: &dyn Disk, folders: &mut Folders, job: &Job) -> io::Result<Box<dyn DiskFile>> {
     let part = part_of(&job.path);
-    let file = match disk.open(&part, Open::CreateNew) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            folders.make(disk, folder_of(&part))?;
-            disk.open(&part, Open::CreateNew)?
-        }
+    let file = match create(disk, folders, &part) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             disk.remove_file(&part)?;
             disk.open(&part, Open::CreateNew)?
@@ -198,13 +197,26 @@ fn write_part(disk: &dyn Disk, folders: &mut Folders, job: &Job) -> io::Result<B
 
 fn append(disk: &dyn Disk, folders: &mut Folders, path: &Path, content: &[u8]) -> io::Result<()> {
     let file = match disk.open(path, Open::ReadWrite) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            folders.make(disk, folder_of(path))?;
-            disk.open(path, Open::CreateNew)?
-        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => create(disk, folders, path)?,
         opened => opened?,
     };
     file.write_all_at(file.len()?, content)
+}
+
+/// A new file, in a folder that is made where needed. Whoever packs the hour before removes the folders above as long as they are
+/// empty, also between two steps of making one.
+fn create(disk: &dyn Disk, folders: &mut Folders, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+    for _ in 1..CREATE_TRIES_MAX {
+        match disk.open(path, Open::CreateNew) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            opened => return opened,
+        }
+        match folders.make(disk, folder_of(path)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Ok(()) | Err(_) => {}
+        }
+    }
+    disk.open(path, Open::CreateNew)
 }
 
 fn part_of(path: &Path) -> PathBuf {
@@ -253,6 +265,43 @@ mod tests {
         }
         assert_eq!(read(&RealDisk, &lines, 10).unwrap(), b"a\nb\n");
         assert_eq!(RealDisk.read_dir(&dir.path().join("0")).unwrap().len(), 100);
+    }
+
+    #[tokio::test]
+    async fn folders_that_are_removed_while_they_are_empty_are_made_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let (day, month) = (dir.path().join("11/15"), dir.path().join("11"));
+        let disk: Arc<dyn Disk> = Arc::new(RealDisk);
+        let (writer, feed) = (Writer::start(&disk, dir.path()).unwrap(), feed(1));
+        let (hours, packed) = std::sync::mpsc::channel::<()>();
+        let pruning = std::thread::spawn({
+            let (day, month) = (day.clone(), month.clone());
+            move || {
+                for () in packed {
+                    for _ in 0..20 {
+                        // Mostly something is in them.
+                        RealDisk.remove_dir(&day).ok();
+                        RealDisk.remove_dir(&month).ok();
+                    }
+                }
+            }
+        });
+        for number in 0..300 {
+            let hour = day.join(number.to_string());
+            let content = Bytes::from_static(b"x");
+            hours.send(()).unwrap();
+            let saved = writer.save(&feed, hour.join("a"), content.clone());
+            saved.await.unwrap();
+            RealDisk.remove_file(&hour.join("a")).unwrap();
+            RealDisk.remove_dir(&hour).unwrap();
+            hours.send(()).unwrap();
+            let appended = writer.append(&feed, hour.join("b"), content);
+            appended.await.unwrap();
+            RealDisk.remove_file(&hour.join("b")).unwrap();
+            RealDisk.remove_dir(&hour).unwrap();
+        }
+        drop(hours);
+        pruning.join().unwrap();
     }
 
     #[tokio::test]

@@ -88,13 +88,12 @@ impl Ground {
             #[cfg(feature = "real-servers")]
             Kind::Bucket(bucket) => {
                 for algorithm in ALGORITHMS {
-                    let folder = self.path(algorithm);
-                    let gone = files_below(&folder);
                     let keys = self.keys(algorithm);
-                    for key in gone.difference(&keys) {
+                    bucket.download(algorithm, &keys, &self.place);
+                    let folder = self.path(algorithm);
+                    for key in files_below(&folder).difference(&keys) {
                         std::fs::remove_file(folder.join(key)).unwrap();
                     }
-                    bucket.download(algorithm, &keys, &self.place);
                 }
             }
         }

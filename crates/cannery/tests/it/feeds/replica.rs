@@ -148,6 +148,20 @@ impl Replica {
         all
     }
 
+    /// How it is and what it has, for a message.
+    pub(super) fn left(&self) -> String {
+        let state = match self.life {
+            Life::Down => "down",
+            Life::Up(_) => "up",
+            Life::Paused(_) => "paused",
+        };
+        let left = ["downloads", "archives"].map(|folder| {
+            let files = files_below(&self.place.path("work").join(folder));
+            files.into_iter().collect::<Vec<_>>().join("\n")
+        });
+        format!("{state}, has\n{}\n", left.join("\n"))
+    }
+
     /// The hours of which not everything is shipped.
     pub(super) fn unshipped(&self) -> BTreeSet<HourOf> {
         let downloads = files_below(&self.place.path("work/downloads"));

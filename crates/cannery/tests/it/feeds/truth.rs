@@ -15,9 +15,15 @@ pub(super) struct Truth {
     /// By hour and name.
     stored: BTreeMap<(Place, String), Kept>,
     /// Bodies that were answers to somebody who could store them.
-    seen: BTreeMap<(Place, String), usize>,
+    seen: BTreeMap<(Place, String), Seen>,
     /// Bodies that the server may have given to somebody.
     offered: BTreeMap<(Place, String), usize>,
+}
+
+#[derive(Default)]
+struct Seen {
+    size: usize,
+    by: BTreeSet<String>,
 }
 
 struct Kept {
@@ -57,9 +63,11 @@ impl Truth {
         self.offered.insert(key, body.len());
     }
 
-    pub(super) fn see(&mut self, hour: Place, body: &[u8]) {
+    pub(super) fn see(&mut self, replica: String, hour: Place, body: &[u8]) {
         let key = (hour, Digest::of(body).to_string());
-        self.seen.insert(key, body.len());
+        let seen = self.seen.entry(key).or_default();
+        seen.size = body.len();
+        seen.by.insert(replica);
     }
 
     /// A replica is gone for good: what only it had and did not ship is nobody's duty.
@@ -91,12 +99,12 @@ impl Truth {
                 "required": !owners.is_empty(), "replicas": owners,
             }));
         }
-        let without_name = |(((feed, hour), sha256), size): (&(Place, String), &usize),
-                            required: bool| {
-            json!({ "feed": feed, "hour": hour, "sha256": sha256, "size": size, "required": required })
-        };
-        lines.extend(self.seen.iter().map(|seen| without_name(seen, true)));
-        lines.extend(self.offered.iter().map(|offer| without_name(offer, false)));
+        lines.extend(self.seen.iter().map(|(((feed, hour), sha256), seen)| {
+            json!({ "feed": feed, "hour": hour, "sha256": sha256, "size": seen.size, "replicas": seen.by })
+        }));
+        lines.extend(self.offered.iter().map(|(((feed, hour), sha256), size)| {
+            json!({ "feed": feed, "hour": hour, "sha256": sha256, "size": size, "required": false })
+        }));
         lines.iter().map(|line| format!("{line}\n")).collect()
     }
 }

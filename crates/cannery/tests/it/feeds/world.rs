@@ -136,8 +136,8 @@ impl World {
 
     /// Everything of the hour before is in the lake.
     pub(super) fn confirm(&mut self) {
-        for (_, hour, body) in std::mem::take(&mut self.pending) {
-            self.truth.see(hour, &body);
+        for (name, hour, body) in std::mem::take(&mut self.pending) {
+            self.truth.see(name, hour, &body);
         }
     }
 
@@ -328,7 +328,8 @@ impl World {
             let log = replica.log();
             let lines: Vec<&str> = log.lines().collect();
             let last = &lines[lines.len().saturating_sub(60)..];
-            format!("--- {}\n{}\n", replica.name, last.join("\n"))
+            let left = replica.left();
+            format!("--- {}, {left}\n{}\n", replica.name, last.join("\n"))
         };
         self.replicas.iter().map(log).collect()
     }
