@@ -194,8 +194,13 @@ async fn what_cannot_be_shipped_in_time_is_named() {
     );
     place.write("c.yml", text);
     let cleaned = place.run(&with(&["clean"], &[]));
-    assert_ne!(cleaned.code, 0, "{}", cleaned.all());
-    assert!(!files(&place.path("cannery-data")).is_empty());
+    assert_eq!(cleaned.code, 3, "{}", cleaned.all());
+    assert!(
+        cleaned.stderr.contains("not shipped: `"),
+        "{}",
+        cleaned.all()
+    );
+    assert!(!files(&place.path("cannery-data/archives")).is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]

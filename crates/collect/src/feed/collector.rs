@@ -17,7 +17,7 @@ use super::fetch::Fetcher;
 use super::monitor::Monitor;
 use super::pollers::Pollers;
 use super::settings::FeedSettings;
-use super::shared::{Compressions, Shared};
+use super::shared::{Habits, Shared};
 use super::ship::Uploads;
 use super::works::{Left, Works};
 use super::writer::Writer;
@@ -66,7 +66,7 @@ impl Feeds {
             busy: Busy::default(),
             monitor: parts.monitor,
             replica: parts.replica,
-            compressions: Compressions::default(),
+            habits: Habits::default(),
         };
         let works = Works::new(
             Arc::new(shared),
@@ -82,7 +82,7 @@ impl Feeds {
 
     /// The feeds from now on. Those that stay as they are go on without missing a poll.
     pub fn set(&self, feeds: Vec<FeedSettings>) {
-        self.works.shared().compressions.set(&feeds);
+        self.works.shared().habits.set(&feeds);
         self.settings.send_replace(feeds);
     }
 

@@ -19,6 +19,7 @@ use object_store::memory::InMemory;
 
 use super::depot::Depot;
 use super::pack::pack;
+use super::shared::Habit;
 use super::ship::{Ship, Uploads};
 use super::slots::SLOTS_NAME;
 
@@ -87,7 +88,7 @@ fn lake(id: &str, faults: &Faults, inner: &Arc<InMemory>) -> Lake {
 async fn live(disk: &SimDisk, mirrors: &Mirrors) -> io::Result<()> {
     let depot = depot(disk);
     for (feed, hour) in depot.hours()? {
-        pack(&depot, (&feed, hour), "node", &Compression::of(Codec::Gzip))?;
+        pack(&depot, (&feed, hour), "node", Habit::default())?;
     }
     let uploads = Told::default();
     let ship = Ship {
@@ -194,12 +195,15 @@ async fn the_same_set_in_other_wrapping_is_the_same_archive_and_another_set_is_a
         let disk = SimDisk::new(1);
         disk.create_dir(Path::new(WORKSPACE)).unwrap();
         bodies(&disk);
-        let compression = Compression {
-            codec: Codec::Gzip,
-            level: Some(level),
+        let habit = Habit {
+            compression: Compression {
+                codec: Codec::Gzip,
+                level: Some(level),
+            },
+            periodicity: None,
         };
         let depot = depot(&disk);
-        let packed = pack(&depot, (&feed(), hour()), "node", &compression).unwrap();
+        let packed = pack(&depot, (&feed(), hour()), "node", habit).unwrap();
         names.push(packed.unwrap().name);
         live(&disk, &mirrors).await.unwrap();
     }

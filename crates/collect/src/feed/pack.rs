@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use cannery_formats::feed::{ArchiveName, ContentSet, Coverage, FeedId, Holding, Hour, Member};
 use cannery_formats::hour_archive::{ArchiveWriter, Compression};
@@ -11,6 +12,7 @@ use cannery_runtime::disk::{Disk, Kind, Open, create_dir_all, read};
 
 use super::depot::{Depot, is_unfinished};
 use super::disk_stream::{FileReader, FileWriter};
+use super::shared::Habit;
 use super::slots::{self, SLOTS_NAME};
 use super::writer::PART;
 
@@ -32,10 +34,10 @@ pub(super) fn pack(
     depot: &Depot,
     (feed, hour): (&FeedId, Hour),
     replica: &str,
-    compression: &Compression,
+    habit: Habit,
 ) -> io::Result<Option<Packed>> {
     let folder = Folder::read(depot, feed, hour)?;
-    let coverage = folder.coverage(feed, hour, replica)?;
+    let coverage = folder.coverage(feed, hour, replica, habit.periodicity)?;
     let mut bodies = Vec::new();
     for name in &folder.names {
         match folder.member(name) {
@@ -52,14 +54,14 @@ pub(super) fn pack(
         .collect();
     let mut packed = None;
     if !set.is_empty() {
-        let holding = Holding::Set(set.hash(), compression.codec);
+        let holding = Holding::Set(set.hash(), habit.compression.codec);
         let name = ArchiveName {
             feed: feed.clone(),
             hour,
             holding,
         };
         let content = coverage.map(|(_, content)| content).unwrap_or_default();
-        let archive_bytes = folder.write(&name, &set, &content, compression)?;
+        let archive_bytes = folder.write(&name, &set, &content, &habit.compression)?;
         packed = Some(Packed {
             name,
             bodies: bodies.len() as u64,
@@ -113,9 +115,10 @@ impl<'a> Folder<'a> {
         feed: &FeedId,
         hour: Hour,
         replica: &str,
+        periodicity: Option<Duration>,
     ) -> io::Result<Option<(Member, Vec<u8>)>> {
         let bodies = self.names.iter().filter_map(|name| name.to_str());
-        let spans = slots::spans(&self.slots()?, feed, hour, bodies);
+        let spans = slots::spans(&self.slots()?, (feed, hour), bodies, periodicity);
         if spans.is_empty() {
             return Ok(None);
         }

@@ -15,6 +15,8 @@ pub(super) const SLOTS_NAME: &str = ".slots";
 
 const REASON_CHARACTERS_MAX: usize = 80;
 const HOUR_MILLIS: u32 = 3_600_000;
+/// Of a feed that is not configured any more, and of which no line is left.
+const PERIOD_GUESS: Duration = Duration::from_secs(60);
 
 /// One poll.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,12 +83,13 @@ fn tidy(reason: &str) -> String {
     plain.trim().chars().take(REASON_CHARACTERS_MAX).collect()
 }
 
-/// The coverage of an hour: of its lines, and of the bodies whose lines were lost.
+/// The coverage of an hour: of its lines, and of the bodies whose lines were lost. How often it was asked is not known of those: as
+/// often as the lines say, or `periodicity`.
 pub(super) fn spans<'a>(
     lines: &str,
-    feed: &FeedId,
-    hour: Hour,
+    (feed, hour): (&FeedId, Hour),
     bodies: impl IntoIterator<Item = &'a str>,
+    periodicity: Option<Duration>,
 ) -> Vec<CoverageSpan> {
     let mut polls: BTreeMap<u32, Poll> = BTreeMap::new();
     for poll in lines.lines().filter_map(Poll::parse) {
@@ -97,8 +100,9 @@ pub(super) fn spans<'a>(
             polls.insert(poll.at_ms, poll);
         }
     }
-    let period_ms = polls.values().map(|poll| poll.period_ms).next_back();
-    let period = Duration::from_millis(period_ms.unwrap_or(1_000).into());
+    let last = polls.values().next_back();
+    let said = last.map(|poll| Duration::from_millis(poll.period_ms.into()));
+    let period = said.or(periodicity).unwrap_or(PERIOD_GUESS);
     for name in bodies {
         if let Some(name) = DownloadName::parse(feed, name) {
             let poll = Poll::new(hour, name.time, period, Slot::Stored);
@@ -207,7 +211,7 @@ mod tests {
             (2_098, 1_000, Slot::Unchanged),
             (5_100, 1_000, failed("status 503\nx")),
         ]);
-        let spans = spans(&lines, &feed(), hour(), []);
+        let spans = spans(&lines, (&feed(), hour()), [], None);
         assert_eq!(spans.len(), 1);
         assert_eq!((spans[0].offset_ms, spans[0].period_ms), (100, 1_000));
         assert_eq!(
@@ -228,7 +232,7 @@ mod tests {
             (1_500, 1_000, Slot::Stored),
             (2_500, 2_000, Slot::Stored),
         ]);
-        let spans = spans(&lines, &feed(), hour(), []);
+        let spans = spans(&lines, (&feed(), hour()), [], None);
         let offsets: Vec<_> = spans.iter().map(|span| span.offset_ms).collect();
         assert_eq!(offsets, [0, 1_500, 2_500]);
     }
@@ -238,7 +242,7 @@ mod tests {
         let time = "2026-11-15T18:00:02.100Z".parse().unwrap();
         let name = DownloadName::new(feed(), time, &Digest::of(b"x"), "").to_string();
         let text = "100 1000 stored\ngarbage\n1100 1000 unch\n-1 0 stored\n9999999 5 stored\n11";
-        let found = spans(text, &feed(), hour(), [name.as_str(), "other"]);
+        let found = spans(text, (&feed(), hour()), [name.as_str(), "other"], None);
         assert_eq!(found.len(), 1);
         assert_eq!(
             runs(&found[0]),
@@ -248,6 +252,9 @@ mod tests {
                 (Slot::Stored, 1)
             ]
         );
-        assert_eq!(spans("", &feed(), hour(), []), []);
+        assert_eq!(spans("", (&feed(), hour()), [], None), []);
+        let period = Some(Duration::from_secs(300));
+        let found = spans("", (&feed(), hour()), [name.as_str()], period);
+        assert_eq!(found[0].period_ms, 300_000);
     }
 }

@@ -136,10 +136,10 @@ impl Works {
 
     async fn pack_one(&self, feed: &FeedId, hour: Hour) -> bool {
         let shared = Arc::clone(&self.shared);
-        let compression = shared.compressions.of(feed);
+        let habit = shared.habits.of(feed);
         let id = feed.clone();
         let packed =
-            blocking(move || pack(&shared.depot, (&id, hour), &shared.replica, &compression)).await;
+            blocking(move || pack(&shared.depot, (&id, hour), &shared.replica, habit)).await;
         match packed {
             Ok(None) => true,
             Ok(Some(packed)) => {

@@ -24,8 +24,8 @@ const HOUR: SignedDuration = SignedDuration::from_hours(1);
 const PLOT_BACK: SignedDuration = SignedDuration::from_hours(24);
 /// More would push everything else off the home page.
 const CARDS_MAX: usize = 12;
-const LOG_ROWS: usize = 20;
-const CONSOLIDATION_ROWS: usize = 30;
+const LOG_ROWS: usize = 10;
+const CONSOLIDATION_ROWS: usize = 15;
 
 /// What happened in a time.
 #[derive(Clone, Copy, Debug, Default)]
@@ -310,6 +310,7 @@ impl FeedWatch {
         for (hour, tally) in &covered.hours {
             tallies.insert(hour.begin(), *tally);
         }
+        self.mark_absent(id, &mut tallies, now);
         let mut map = HeatMap::of_days("Polls of each hour, all replicas together")
             .empty("Nothing was collected yet.");
         for (day, hours) in by_day(&tallies).into_iter().rev() {
@@ -326,6 +327,29 @@ impl FeedWatch {
             panel = panel.note(format!("the archives cannot be read now: {error}"));
         }
         panel
+    }
+
+    /// Hours that nobody says anything of were not collected.
+    fn mark_absent(&self, id: &FeedId, tallies: &mut BTreeMap<Timestamp, Tally>, now: Timestamp) {
+        let Some(mut hour) = tallies.keys().next().copied() else {
+            return;
+        };
+        let feeds = self.configs();
+        let feed = feeds.iter().find(|feed| feed.id == *id);
+        let period = feed.map_or(60_000, |feed| feed.periodicity.0.as_millis().max(1));
+        let polls = u64::try_from(HOUR.as_millis().unsigned_abs() / period).unwrap_or(u64::MAX);
+        let current = cannery_formats::feed::Hour::of(now).begin();
+        while hour < current {
+            let absent = Tally {
+                not_collected: polls.max(1),
+                ..Tally::default()
+            };
+            tallies.entry(hour).or_insert(absent);
+            match hour.checked_add(HOUR) {
+                Ok(next) => hour = next,
+                Err(_) => return,
+            }
+        }
     }
 
     fn log(&self, id: &str, title: &str, feed: &FeedId, kind: TaskKind, now: Timestamp) -> Panel {
@@ -383,9 +407,11 @@ fn latency_plot(config: Option<&FeedConfig>, view: Option<&FeedView>, now: Times
         let (mean, _) = minute.latency()?;
         Some((number.begin(), mean.as_secs_f64() * 1_000.0))
     });
+    let minute = Duration::from_secs(60);
+    let distance = config.map_or(minute, |feed| feed.periodicity.0.max(minute));
     let mut plot = Plot::new("Latency of successful downloads", "ms")
         .over(from, now)
-        .every(Duration::from_secs(60))
+        .every(distance)
         .values_are("mean of a minute")
         .points(points)
         .empty("No download succeeded yet.");
