@@ -269,3 +269,65 @@ async fn the_admin_port_stops_the_process_and_flushes_and_no_other_port_does() {
     assert_eq!(code, 0);
     assert_eq!(files(&place.path("cannery-data/lake/b")).len(), 1);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_configuration_from_a_url_reads_allowed_variables_and_is_followed() {
+    let (mut place, server) = place().await;
+    place.set("FEED_KEY", "k3y-canary-12345");
+    place.set("OTHER", "not-allowed");
+    let with_key = |feeds: &[&str]| {
+        config(&server, feeds).replace(
+            "allow_private: true",
+            "allow_private: true, headers: {x-key: '{{ .FEED_KEY }}'}",
+        )
+    };
+    server.on("/c.yml", Behaviour::body(with_key(&["a"])));
+    let url = server.url("/c.yml");
+    let arguments = ["--config-url", &url, "--config-env", "FEED_KEY"];
+    let up = place.up(&arguments);
+    let wait = |what: &str, is: &dyn Fn() -> bool| {
+        for _ in 0..400 {
+            if is() {
+                return;
+            }
+            pause();
+        }
+        panic!("{what}: {}", up.log());
+    };
+    wait("a", &|| server.requests("/a").len() > 3);
+    let asked = &server.requests("/a")[0];
+    assert_eq!(asked.header("x-key"), Some("k3y-canary-12345"));
+    server.on("/c.yml", Behaviour::body(with_key(&["a", "b"])));
+    up.signal(Signal::HUP);
+    wait("b", &|| server.requests("/b").len() > 3);
+    // Its author may not read what was not allowed: the old one stays in force.
+    let greedy = with_key(&["a", "b"]).replace(".FEED_KEY", ".OTHER");
+    server.on("/c.yml", Behaviour::body(greedy));
+    up.signal(Signal::HUP);
+    wait("notice", &|| {
+        http_get(&up.url("status.json")).contains("the new configuration is not used")
+    });
+    let metrics = http_get(&up.url("metrics"));
+    assert!(
+        metrics.contains("cannery_config_reloads_total{outcome=\"failed\"} 1"),
+        "{metrics}"
+    );
+    let asked = server.requests("/b").len();
+    wait("b goes on", &|| server.requests("/b").len() > asked + 3);
+    for text in [metrics, up.log(), http_get(&up.url("feeds/a"))] {
+        assert!(!text.contains("k3y-canary"), "{text}");
+    }
+    // The URL is down: the last good copy is used.
+    assert_eq!(up.stop().0, 0);
+    server.on("/c.yml", Behaviour::Status(500));
+    let before = server.requests("/b").len();
+    let up = place.up(&arguments);
+    for _ in 0..400 {
+        if server.requests("/b").len() > before {
+            break;
+        }
+        pause();
+    }
+    assert!(server.requests("/b").len() > before, "{}", up.log());
+    assert_eq!(up.stop().0, 0);
+}
