@@ -32,6 +32,8 @@ pub(crate) struct Polled {
     pub(crate) ours: Used,
     pub(crate) server: Used,
     pub(crate) others_percent: f64,
+    /// How many were missed by the end of each tenth of the time.
+    pub(crate) missed: Vec<u64>,
 }
 
 /// Of all feeds together.
@@ -59,7 +61,7 @@ async fn poll(folder: &Path, server: &Server, feeds: usize, time: Duration) -> P
     collector.set((0..feeds).map(|number| feed(number, &url)).collect());
     let stop = CancellationToken::new();
     let looking = async {
-        let seen = look(&clock, server, time).await;
+        let seen = look(&clock, server, time, collector.monitor()).await;
         // What follows is the flush, which is not about time.
         let lateness = collector.monitor().lateness();
         stop.cancel();
@@ -76,6 +78,7 @@ async fn poll(folder: &Path, server: &Server, feeds: usize, time: Duration) -> P
         ours: seen.ours,
         server: seen.server,
         others_percent: seen.others_percent,
+        missed: seen.missed,
     }
 }
 
@@ -83,16 +86,23 @@ struct Seen {
     ours: Used,
     server: Used,
     others_percent: f64,
+    missed: Vec<u64>,
 }
 
-async fn look(clock: &Clock, server: &Server, time: Duration) -> Seen {
+async fn look(clock: &Clock, server: &Server, time: Duration, monitor: &Monitor) -> Seen {
     let processes = [std::process::id(), server.id()];
     let begun = clock.elapsed();
     let cpu = processes.map(cpu_seconds);
     let (busy, all) = machine_seconds();
-    clock.sleep(time / 3).await;
-    let first = processes.map(rss_bytes);
-    clock.sleep(time.saturating_sub(clock.since(begun))).await;
+    let (mut first, mut missed) = ([0; 2], Vec::new());
+    for tenth in 1..=10 {
+        let end = time * tenth / 10;
+        clock.sleep(end.saturating_sub(clock.since(begun))).await;
+        missed.push(sums(monitor).0.missed);
+        if tenth == 3 {
+            first = processes.map(rss_bytes);
+        }
+    }
     let seconds = clock.since(begun).as_secs_f64();
     let used = |at: usize| Used {
         seconds,
@@ -107,6 +117,7 @@ async fn look(clock: &Clock, server: &Server, time: Duration) -> Seen {
         ours,
         server,
         others_percent: 100.0 * others / (all_now - all),
+        missed,
     }
 }
 

@@ -24,6 +24,8 @@ pub struct ArchiveReader<R: Read> {
     current: Option<Current>,
     /// Nothing is read on after a fault.
     is_broken: bool,
+    /// For passing over members: one for all, as they are small and many.
+    buffer: Vec<u8>,
 }
 
 /// What is known of the members before they are read.
@@ -60,6 +62,7 @@ impl<R: Read> ArchiveReader<R> {
             pending: None,
             current: None,
             is_broken: false,
+            buffer: vec![0; CHUNK_BYTES],
         };
         match reader.next_file()? {
             Some(head) if head.path == MANIFEST_NAME => {
@@ -178,8 +181,16 @@ impl<R: Read> ArchiveReader<R> {
 
     /// Reads what is left of the member and says what it is.
     fn finish_current(&mut self) -> Result<Option<Member>, ArchiveFault> {
-        let mut buffer = vec![0; CHUNK_BYTES];
-        while self.read_current(&mut buffer)? > 0 {}
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let passed = loop {
+            match self.read_current(&mut buffer) {
+                Ok(0) => break Ok(()),
+                Ok(_) => {}
+                Err(error) => break Err(error),
+            }
+        };
+        self.buffer = buffer;
+        passed?;
         let member = self.current.take().map(|current| current.member());
         member.transpose()
     }

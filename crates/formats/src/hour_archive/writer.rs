@@ -26,6 +26,8 @@ pub struct ArchiveWriter<'s, W: Write> {
     paths: std::vec::IntoIter<(String, &'s Member)>,
     /// Half a member was written.
     is_broken: bool,
+    /// One for all members: they are small and many.
+    buffer: Vec<u8>,
 }
 
 impl<'s, W: Write> ArchiveWriter<'s, W> {
@@ -56,6 +58,7 @@ impl<'s, W: Write> ArchiveWriter<'s, W> {
             hour,
             paths: set.paths().into_iter(),
             is_broken: false,
+            buffer: vec![0; CHUNK_BYTES],
         };
         let mtime = seconds(hour.begin());
         writer.header(MANIFEST_NAME, json.len() as u64, mtime)?;
@@ -122,9 +125,8 @@ impl<'s, W: Write> ArchiveWriter<'s, W> {
     fn body(&mut self, mut body: impl Read, member: &Member) -> io::Result<()> {
         let mut hasher = Hasher::default();
         let mut length = 0_u64;
-        let mut buffer = vec![0; CHUNK_BYTES];
         loop {
-            let count = match body.read(&mut buffer) {
+            let count = match body.read(&mut self.buffer) {
                 Ok(0) => break,
                 Ok(count) => count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
@@ -134,8 +136,8 @@ impl<'s, W: Write> ArchiveWriter<'s, W> {
             if length > member.size() {
                 return Err(other_content(member));
             }
-            hasher.update(&buffer[..count]);
-            self.out.write_all(&buffer[..count])?;
+            hasher.update(&self.buffer[..count]);
+            self.out.write_all(&self.buffer[..count])?;
         }
         match length == member.size() && hasher.finish() == member.sha256() {
             true => Ok(()),
