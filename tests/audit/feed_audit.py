@@ -53,7 +53,7 @@ CHECKS = [
     ("member_time", "the time of a member is that in its name, else the begin of the hour"),
     ("coverage", "coverage can be read, is of its hour and named for its content"),
     ("coverage_missing", "who stored something in an hour has its coverage there"),
-    ("uncovered", "a body that a replica had was stored at a time that some coverage knows as stored"),
+    ("uncovered", "when a replica stored a body, its coverage knows a poll"),
     ("lost", "every required body of the ledger is in its hour"),
     ("unknown", "every body is one of its feed in the ledger (with --only-known)"),
 ]
@@ -423,17 +423,18 @@ class Audit:
         found = download_time(place[0], body.name)
         after = found[0] - hour_begin(place[1]) * 1000 if found else -1
         for replica in body.replicas:
-            if replica in hour.coverage and not any(is_stored(span, after) for span in hour.coverage[replica]):
+            if replica in hour.coverage and not any(has_poll(span, after) for span in hour.coverage[replica]):
                 self.report.find("uncovered", "%s: %s %s: %s by %s" % (root, *place, body.name, replica))
 
 
-def is_stored(span, after):
-    """Whether a span says that something was stored at about that many milliseconds after the hour began."""
+def has_poll(span, after):
+    """Whether a span has a poll at about that many milliseconds after the hour began. It need not be `stored`: of two polls in one
+    millisecond, as a clock has them that stands still, the span knows one."""
     offset, period, runs = span
     number = 0
     for state, count in runs:
         first, last = offset + number * period, offset + (number + count - 1) * period
-        if state == "stored" and first - period <= after <= last + period:
+        if state != "not_collected" and first - period <= after <= last + period:
             return True
         number += count
     return False

@@ -281,7 +281,7 @@ class Bad(Case):
             self.assertIn("coverage", self.run_audit(lakes=["primary"]))
         self.put_hour([Member(*coverage("r2")), body], lakes=["primary"])
         self.expect("coverage_missing", lakes=["primary"])
-        for wrong in (coverage(state="failed"), coverage(offset=9000)):
+        for wrong in (coverage(state="not_collected"), coverage(offset=9000)):
             self.put_hour([Member(*wrong), body], lakes=["primary"])
             self.expect("uncovered", lakes=["primary"])
 

@@ -3,6 +3,7 @@
 #[cfg(feature = "real-servers")]
 mod bucket;
 mod ground;
+mod kill;
 mod replica;
 mod script;
 mod season;
@@ -43,11 +44,11 @@ async fn run(season: Season, ground: Ground, feeds: usize) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn three_replicas_on_folders_lose_nothing() {
     let season = Season {
-        rounds: 8,
-        away: 2,
-        month: 4,
-        back: 6,
-        burials: 4,
+        rounds: 6,
+        away: 1,
+        month: 3,
+        back: 5,
+        burials: 3,
         ticks: 8,
         judged: 1,
     };
@@ -59,16 +60,16 @@ async fn three_replicas_on_folders_lose_nothing() {
 #[cfg(feature = "real-servers")]
 #[tokio::test(flavor = "multi_thread")]
 async fn three_replicas_on_an_s3_server_lose_nothing() {
-    let (seasons, feeds) = if long_run() { (10, 20) } else { (1, 4) };
+    let (seasons, rounds, feeds) = if long_run() { (10, 20, 20) } else { (1, 8, 4) };
     for _ in 0..seasons {
         let season = Season {
-            rounds: 20,
-            away: 5,
-            month: 8,
-            back: 11,
+            rounds,
+            away: rounds / 4,
+            month: rounds / 2,
+            back: rounds * 3 / 4,
             burials: 4,
             ticks: 8,
-            judged: 5,
+            judged: 4,
         };
         let ground = Ground::bucket(bucket::Bucket::new().await);
         let did = run(season, ground, feeds).await;

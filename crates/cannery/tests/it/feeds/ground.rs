@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use cannery_runtime::RealDisk;
 use cannery_runtime::disk::create_dir_all;
 
-use crate::program::Place;
+use crate::program::{Place, Ran, ran};
 
 /// One mirror for each algorithm.
 pub(super) const ALGORITHMS: [&str; 2] = ["hashed", "primary"];
@@ -81,8 +82,21 @@ impl Ground {
         keys.into_iter().filter(of_an_hour).collect()
     }
 
+    /// What the auditor says.
+    pub(super) fn audit(&self, ledger: &str, more: &[&str]) -> Ran {
+        self.download();
+        self.write("ledger.ndjson", ledger);
+        let auditor = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/audit/feed_audit.py");
+        let mut command = Command::new("python3");
+        command.arg(auditor).args(["--ledger", "ledger.ndjson"]);
+        for algorithm in ALGORITHMS {
+            command.args(["--lake", &format!("{algorithm}={algorithm}")]);
+        }
+        ran(command.args(more).current_dir(self.path("")))
+    }
+
     /// Brings everything to the folders for the auditor.
-    pub(super) fn download(&self) {
+    fn download(&self) {
         match &self.kind {
             Kind::Folders => {}
             #[cfg(feature = "real-servers")]

@@ -1,8 +1,10 @@
 //! One replica: the real binary with a workspace of its own.
 
 use std::collections::BTreeSet;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 
+use cannery_runtime::RealDisk;
+use cannery_runtime::disk::create_dir_all;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::ground::files_below;
@@ -31,10 +33,12 @@ pub(super) struct Stored {
 
 impl Replica {
     /// One that never ran.
-    pub(super) fn new(name: &str, config: &str, clock: &std::path::Path) -> Self {
+    pub(super) fn new(name: &str, config: &str, variables: &[(&str, &str)]) -> Self {
         let mut place = Place::new();
-        place.set("CANNERY_SIM_CLOCK", clock.to_str().unwrap());
         place.set("CANNERY_CONFIG_FILE", "cannery.yml");
+        for (name, value) in variables {
+            place.set(name, value);
+        }
         place.write(
             "cannery.yml",
             format!("node: {name}\nworkspace: work\n{config}"),
@@ -67,9 +71,21 @@ impl Replica {
             .append(true)
             .open(self.log_path())
             .unwrap();
-        let mut command = self.place.command(&["collect", "-v"]);
+        let mut command = self.command(&["collect", "-v"]);
         command.stdout(log.try_clone().unwrap()).stderr(log);
         self.life = Life::Up(command.stdin(Stdio::null()).spawn().unwrap());
+    }
+
+    /// Another command with its workspace.
+    pub(super) fn command(&self, arguments: &[&str]) -> Command {
+        self.place.command(arguments)
+    }
+
+    /// Puts a body where one lies that was downloaded.
+    pub(super) fn store(&self, folder: &str, name: &str, content: &[u8]) {
+        let folder = format!("work/downloads/{folder}");
+        create_dir_all(&RealDisk, &self.place.path(&folder)).unwrap();
+        self.place.write(&format!("{folder}/{name}"), content);
     }
 
     fn log_path(&self) -> std::path::PathBuf {
@@ -155,11 +171,7 @@ impl Replica {
             Life::Up(_) => "up",
             Life::Paused(_) => "paused",
         };
-        let left = ["downloads", "archives"].map(|folder| {
-            let files = files_below(&self.place.path("work").join(folder));
-            files.into_iter().collect::<Vec<_>>().join("\n")
-        });
-        format!("{state}, has\n{}\n", left.join("\n"))
+        format!("{state}, has not shipped {:?}", self.unshipped())
     }
 
     /// The hours of which not everything is shipped.

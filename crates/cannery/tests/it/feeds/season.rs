@@ -2,10 +2,9 @@
 
 use jiff::SignedDuration;
 
-use super::world::World;
+use super::world::{DAY, World};
 
 const MONTH: SignedDuration = SignedDuration::from_hours(31 * 24);
-const DAY: SignedDuration = SignedDuration::from_hours(25);
 
 /// What happens when, in rounds; a round is an hour.
 pub(super) struct Season {

@@ -1,8 +1,6 @@
 //! Replicas, their lakes, their server and their clock, which only the test moves.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -15,10 +13,12 @@ use super::ground::{ALGORITHMS, Ground};
 use super::replica::Replica;
 use super::script::Script;
 use super::truth::{Place, Truth, hour_of_folder};
-use crate::program::ran;
 
 /// How often something is looked for that takes real time, every 10 ms.
 const LOOKS_MAX: usize = 12_000;
+
+/// Longer than the distance of two scans of everything.
+pub(super) const DAY: SignedDuration = SignedDuration::from_hours(25);
 
 pub(super) struct World {
     pub(super) ground: Ground,
@@ -59,7 +59,9 @@ impl World {
         let name = format!("r{}", self.names);
         let codec = ["gzip", "xz", "bzip2"][self.names % 3];
         let config = self.ground.config() + &self.script.config(&name, codec);
-        let replica = Replica::new(&name, &config, &self.ground.path("clock"));
+        let clock = self.ground.path("clock");
+        let clock = ("CANNERY_SIM_CLOCK", clock.to_str().unwrap());
+        let replica = Replica::new(&name, &config, &[clock]);
         self.set_answers(&name);
         self.replicas.push(replica);
         self.replicas.len() - 1
@@ -99,7 +101,7 @@ impl World {
     /// Goes to the next hour, or to one that is so much later, with new answers.
     pub(super) fn next_hour(&mut self, later: SignedDuration) {
         self.look_at_all();
-        self.pending = self.given();
+        self.pending.extend(self.given());
         self.disturbed.clear();
         self.round += 1;
         let begun = self.now.as_second().div_euclid(3_600) + 1;
@@ -202,13 +204,17 @@ impl World {
         self.truth.forget(&replica);
     }
 
-    /// Small steps of time until something is so.
+    /// Small steps of time until something is so; longer ones when it takes long, since what failed is tried again later.
     pub(super) fn pass_until(&mut self, step: SignedDuration, is_so: impl Fn(&Self) -> bool) {
-        for _ in 0..LOOKS_MAX / 5 {
+        let mut step = step;
+        for tries in 1..LOOKS_MAX / 10 {
             if is_so(self) {
                 return;
             }
             self.pass(step);
+            if tries % 100 == 0 {
+                step = (step * 2).min(SignedDuration::from_secs(5));
+            }
         }
         panic!("it never came to that:\n{}", self.logs());
     }
@@ -226,8 +232,24 @@ impl World {
         left.iter().all(|(_, of)| *of == hour)
     }
 
-    /// Brings a lake to rest: time passes, slowly at first, then in steps longer than the distance of two scans.
+    /// Brings the lakes to rest. What somebody uploaded who is not there any more is found by the others: within minutes, or within a
+    /// day when it is older than two days.
     pub(super) fn settle(&mut self) {
+        if self.comes_to_rest() {
+            return;
+        }
+        let unsettled = self.unsettled();
+        let recent = (self.now - SignedDuration::from_hours(49)).strftime("%Y%m%dT%HZ");
+        let recent = recent.to_string();
+        let is_old = unsettled.iter().all(|(hour, _)| *hour < recent);
+        assert!(is_old, "not at rest: {unsettled:?}\n{}", self.logs());
+        self.next_hour(DAY);
+        let rests = self.comes_to_rest();
+        assert!(rests, "{:?}\n{}", self.unsettled(), self.logs());
+    }
+
+    /// Time passes, slowly at first, then in steps longer than the distance of two scans.
+    fn comes_to_rest(&mut self) -> bool {
         for (step_ms, looks) in [
             (1_000, 20),
             (2_000, 20),
@@ -244,22 +266,26 @@ impl World {
             self.pass(SignedDuration::from_millis(step_ms));
             for look in 0..looks {
                 if look % 10 == 0 && self.unsettled().is_empty() {
-                    return;
+                    return true;
                 }
                 wait_a_little();
             }
         }
-        panic!("not at rest: {:?}\n{}", self.unsettled(), self.logs());
+        false
     }
 
-    /// Hours that are over and not one archive in every lake, or not shipped by somebody who could.
-    fn unsettled(&self) -> Vec<String> {
+    /// Hours that are over and not one archive in every lake, or not shipped by somebody who could; and what is there.
+    fn unsettled(&self) -> Vec<(String, String)> {
         let hour = self.hour();
         let mut unsettled = Vec::new();
-        for (number, replica) in self.replicas.iter().enumerate() {
-            if replica.is_up() && !self.has_shipped(number) {
-                unsettled.push(format!("{} has {:?}", replica.name, replica.unshipped()));
-            }
+        for replica in self.replicas.iter().filter(|one| one.is_up()) {
+            let left = replica
+                .unshipped()
+                .into_iter()
+                .filter(|(_, of)| *of != hour);
+            unsettled.extend(
+                left.map(|(feed, _)| (hour.clone(), format!("{} has {feed}", replica.name))),
+            );
         }
         if !unsettled.is_empty() {
             return unsettled;
@@ -277,7 +303,7 @@ impl World {
             };
             let bad = hours.into_iter();
             let bad = bad.filter(|((_, of), names)| *of != hour && !is_one(names));
-            unsettled.extend(bad.map(|bad| format!("{algorithm}: {bad:?}")));
+            unsettled.extend(bad.map(|((_, of), names)| (of, format!("{algorithm}: {names:?}"))));
         }
         unsettled
     }
@@ -285,19 +311,9 @@ impl World {
     /// What the auditor says of all hours that are over.
     pub(super) fn judge(&mut self) {
         self.look_at_all();
-        self.ground.download();
-        self.ground
-            .write("ledger.ndjson", self.truth.ledger(&self.replicas));
-        let auditor = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/audit/feed_audit.py");
-        let mut command = Command::new("python3");
-        command
-            .arg(auditor)
-            .args(["--ledger", "ledger.ndjson", "--only-known"]);
-        for algorithm in ALGORITHMS {
-            command.args(["--lake", &format!("{algorithm}={algorithm}")]);
-        }
-        command.args(["--except-hour", &self.hour()]);
-        let audited = ran(command.current_dir(self.ground.path("")));
+        let ledger = self.truth.ledger(&self.replicas);
+        let more = ["--only-known", "--except-hour", &self.hour()];
+        let audited = self.ground.audit(&ledger, &more);
         assert_eq!(audited.code, 0, "{}\n{}", audited.snapshot(), self.logs());
     }
 
