@@ -1,8 +1,4 @@
 //! The example does what it says: all tasks of the product without its binary.
-#![allow(
-    clippy::unwrap_used,
-    reason = "a test that meets an error has failed"
-)]
 
 use std::collections::BTreeSet;
 use std::path::Path;
