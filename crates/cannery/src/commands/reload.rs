@@ -36,7 +36,8 @@ impl Reloads {
         };
         for outcome in ["ok", "failed"] {
             // That there was none is worth showing too.
-            drop(reloads.reloads.get_or_create(&[("outcome", outcome)]));
+            let none = reloads.reloads.get_or_create(&[("outcome", outcome)]);
+            none.inc_by(0);
         }
         reloads.last_good.set(clock.now().as_second());
         reloads

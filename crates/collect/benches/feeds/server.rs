@@ -57,25 +57,32 @@ impl Drop for Server {
 
 /// Answers until nobody holds the other end of its input.
 pub(crate) fn serve() {
+    let (end, ended) = tokio::sync::oneshot::channel();
     std::thread::spawn(|| {
         std::io::stdin().read_to_end(&mut Vec::new()).ok();
-        #[allow(clippy::exit, reason = "this is the server's own process")]
-        std::process::exit(0);
+        end.send(()).ok();
     });
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .build();
     runtime.unwrap().block_on(async {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
-        println!("{}", listener.local_addr().unwrap().port());
-        let (text, count) = (Arc::new(text()), Arc::new(AtomicU64::new(0)));
-        loop {
-            let (stream, _) = listener.accept().await.unwrap();
-            stream.set_nodelay(true).unwrap();
-            let (text, count) = (Arc::clone(&text), Arc::clone(&count));
-            tokio::spawn(async move { answer(stream, &text, &count).await });
+        tokio::select! {
+            () = accept() => {}
+            _ = ended => {}
         }
     });
+}
+
+async fn accept() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    println!("{}", listener.local_addr().unwrap().port());
+    let (text, count) = (Arc::new(text()), Arc::new(AtomicU64::new(0)));
+    loop {
+        let (stream, _) = listener.accept().await.unwrap();
+        stream.set_nodelay(true).unwrap();
+        let (text, count) = (Arc::clone(&text), Arc::clone(&count));
+        tokio::spawn(async move { answer(stream, &text, &count).await });
+    }
 }
 
 /// One connection, for as many requests as its client likes; nothing is sent before its answer.

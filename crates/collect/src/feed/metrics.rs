@@ -60,7 +60,7 @@ struct Sheet<'a, 'e> {
     totals: &'a BTreeMap<FeedId, Totals>,
 }
 
-type OfTask = fn(&Totals) -> &Done;
+type DoneOf = fn(&Totals) -> &Done;
 
 impl Sheet<'_, '_> {
     fn polls(&mut self) -> fmt::Result {
@@ -122,7 +122,7 @@ impl Sheet<'_, '_> {
     }
 
     fn tasks(&mut self) -> fmt::Result {
-        let kinds: [(_, _, _, _, OfTask); 3] = [
+        let kinds: [(_, _, _, _, DoneOf); 3] = [
             (
                 "archives",
                 "Hours that were packed into an archive, or could not be.",
