@@ -21,7 +21,7 @@ pub(super) struct Ground {
 enum Kind {
     Folders,
     #[cfg(feature = "real-servers")]
-    Bucket(super::bucket::Bucket),
+    Bucket(Box<super::bucket::Bucket>),
 }
 
 impl Ground {
@@ -31,7 +31,7 @@ impl Ground {
 
     #[cfg(feature = "real-servers")]
     pub(super) fn bucket(bucket: super::bucket::Bucket) -> Self {
-        Self::new(Kind::Bucket(bucket))
+        Self::new(Kind::Bucket(Box::new(bucket)))
     }
 
     fn new(kind: Kind) -> Self {
