@@ -12,6 +12,7 @@ use crate::program::Place;
 /// The server wants one, and does not look at it.
 const SIGNATURE: &str = "AWS4-HMAC-SHA256 Credential=testkey/20261115/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0";
 
+const TRIES_MAX: usize = 50;
 const DOWNLOADS_AT_ONCE: usize = 8;
 
 pub(super) struct Bucket {
@@ -93,13 +94,18 @@ impl Bucket {
             endpoint, bucket, ..
         } = &self.access;
         let url = format!("{endpoint}/{bucket}{rest}");
-        let get = self.client.get(&url).header("authorization", SIGNATURE);
-        let answer = get.send().await.unwrap();
-        if answer.status() == reqwest::StatusCode::NOT_FOUND {
-            return None;
+        for _ in 0..TRIES_MAX {
+            let get = self.client.get(&url).header("authorization", SIGNATURE);
+            let answer = get.send().await.unwrap();
+            match answer.status().as_u16() {
+                200 => return Some(answer.bytes().await.unwrap().to_vec()),
+                404 => return None,
+                // It trips over changes that others make while it lists.
+                500 => {}
+                status => panic!("{url}: {status}"),
+            }
         }
-        assert!(answer.status().is_success(), "{url}: {}", answer.status());
-        Some(answer.bytes().await.unwrap().to_vec())
+        panic!("{url} fails again and again");
     }
 }
 
