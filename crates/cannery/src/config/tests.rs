@@ -68,7 +68,7 @@ fn a_mistake_names_its_line_and_the_likely_key() {
         ),
         (
             "zzz: 1\n",
-            "unknown key `zzz`; known here: `workspace`, `node`, `object_storage`, `spools`, `journals`, `serve`, `flush_timeout`",
+            "unknown key `zzz`; known here: `workspace`, `node`, `object_storage`, `spools`, `feeds`, `journals`, `serve`, `monitoring_hours`, `flush_timeout`",
         ),
         (
             "serve: 5\n",
