@@ -89,6 +89,7 @@ pub(crate) struct Opened {
     hand: Hand,
     clock: Clock,
     rng: Rng,
+    cleared: watch::Receiver<bool>,
     /// Nobody else collects into the same folders meanwhile.
     _lock: FolderLock,
 }
@@ -142,8 +143,12 @@ impl FeedTools {
             .map_err(|error| unusable(&error))
     }
 
-    /// Opens everything. No feed is asked yet.
-    pub(crate) async fn open(&self, monitor: Monitor) -> Result<Opened, Failure> {
+    /// Opens everything. No feed is asked yet, and nothing goes to the lake before it is `cleared`.
+    pub(crate) async fn open(
+        &self,
+        monitor: Monitor,
+        cleared: watch::Receiver<bool>,
+    ) -> Result<Opened, Failure> {
         let folder = folder(&self.workspace);
         let lock = FolderLock::acquire(&*self.disk, &folder, self.command, &self.clock);
         let lock = lock.map_err(|error| not_ours(&error))?;
@@ -168,6 +173,7 @@ impl FeedTools {
                 rng: self.rng.clone(),
             }),
             replica: self.node.clone(),
+            cleared: Some(cleared.clone()),
         });
         let consolidator = Consolidator::new(scratch(&self.workspace, &self.clock, &self.rng)?);
         let hand = Hand::new(
@@ -192,6 +198,7 @@ impl FeedTools {
             hand,
             clock,
             rng,
+            cleared,
             _lock: lock,
         })
     }
@@ -244,13 +251,19 @@ impl Opened {
             self.rng.clone(),
         );
         let worker = worker.concurrency(HOURS_AT_ONCE).grace(Duration::ZERO);
-        let consolidating = worker.run(self.hand.clone(), stop.clone());
-        let scanning = self.scanner.run(stop.clone());
-        let collecting = self.feeds.run(stop, limit);
-        let (left, summary, ()) = tokio::join!(collecting, consolidating, scanning);
-        if let Some(error) = summary.error {
-            tracing::error!(%error, "consolidating ended early; the next start goes on");
-        }
+        let merging = async {
+            let mut cleared = self.cleared.clone();
+            tokio::select! {
+                () = stop.cancelled() => return,
+                _ = cleared.wait_for(|cleared| *cleared) => {}
+            }
+            let consolidating = worker.run(self.hand.clone(), stop.clone());
+            let (summary, ()) = tokio::join!(consolidating, self.scanner.run(stop.clone()));
+            if let Some(error) = summary.error {
+                tracing::error!(%error, "consolidating ended early; the next start goes on");
+            }
+        };
+        let (left, ()) = tokio::join!(self.feeds.run(stop.clone(), limit), merging);
         left
     }
 

@@ -145,7 +145,7 @@ pub(super) fn watch(
 /// The feeds of a process, if it has any to collect or to ship.
 fn feeds(
     config: &Config,
-    lakes: &LakeWatch,
+    lakes: &Arc<LakeWatch>,
     context: &Context,
     command: &'static str,
 ) -> Result<Option<Arc<FeedWatch>>, Failure> {
@@ -157,7 +157,7 @@ fn feeds(
         return Ok(None);
     }
     let (feeds, limit) = (config.feeds.clone(), config.flush_timeout.0);
-    let watch = FeedWatch::new(tools, feeds, lakes.readiness().clone(), limit)?;
+    let watch = FeedWatch::new(tools, feeds, lakes, limit)?;
     Ok(Some(Arc::new(watch)))
 }
 
@@ -188,6 +188,7 @@ impl<'a> Line<'a> {
         let mirrors = lakes::open(config, &tools)?;
         let lake_metrics = tools.metrics;
         let lakes = LakeWatch::new(mirrors, &config.workspace, context.clock.clone());
+        let lakes = Arc::new(lakes);
         let spool_metrics = SpoolMetrics::new(context.clock.clone());
         let feeds = match way.feeds {
             true => feeds(config, &lakes, context, way.command)?,
@@ -213,7 +214,7 @@ impl<'a> Line<'a> {
             context,
             tasks: Tasks::new(context.clock.clone(), stop.clone()),
             stop,
-            lakes: Arc::new(lakes),
+            lakes,
             spools: Arc::new(spools),
             feeds,
             notices: Notices::new(),

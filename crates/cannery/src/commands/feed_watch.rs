@@ -16,6 +16,7 @@ use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::lake_watch::LakeWatch;
 use crate::config::feed::FeedConfig;
 use crate::failure::{ExitCode, Failure};
 use crate::feeds::{self, FeedTools, Opened};
@@ -23,6 +24,7 @@ use coverage::CoverageWatch;
 
 const CHECK: &str = "feeds";
 const RETRY: Duration = Duration::from_secs(10);
+const LOOK_AT_LAKE: Duration = Duration::from_millis(200);
 
 /// All feeds of a process.
 pub(super) struct FeedWatch {
@@ -33,6 +35,9 @@ pub(super) struct FeedWatch {
     readiness: Readiness,
     limit: watch::Sender<Duration>,
     coverage: CoverageWatch,
+    lakes: Arc<LakeWatch>,
+    /// Whether the lake is known to be the right one.
+    cleared: watch::Sender<bool>,
 }
 
 /// How far it is.
@@ -49,7 +54,7 @@ impl FeedWatch {
     pub(super) fn new(
         tools: FeedTools,
         feeds: Vec<FeedConfig>,
-        readiness: Readiness,
+        lakes: &Arc<LakeWatch>,
         flush_timeout: Duration,
     ) -> Result<Self, Failure> {
         let lake = tools.mirrors.first().clone();
@@ -59,7 +64,9 @@ impl FeedWatch {
             tools,
             configs: watch::Sender::new(feeds),
             phase: Mutex::new(Phase::Idle),
-            readiness,
+            readiness: lakes.readiness().clone(),
+            lakes: Arc::clone(lakes),
+            cleared: watch::Sender::new(false),
             limit: watch::Sender::new(flush_timeout),
         })
     }
@@ -92,7 +99,7 @@ impl FeedWatch {
     /// Opens the feeds if there are any, and starts to collect them. What a person has to mend is a failure.
     pub(super) async fn start(self: &Arc<Self>, tasks: &Tasks) -> Result<(), Failure> {
         let opened = match self.is_needed().map_err(|error| unreadable(&error))? {
-            true => Some(self.tools.open(self.monitor.clone()).await?),
+            true => Some(self.open().await?),
             false => None,
         };
         let (this, stop) = (Arc::clone(self), tasks.stopping());
@@ -119,6 +126,20 @@ impl FeedWatch {
         }
     }
 
+    async fn open(&self) -> Result<Opened, Failure> {
+        let (monitor, cleared) = (self.monitor.clone(), self.cleared.subscribe());
+        self.tools.open(monitor, cleared).await
+    }
+
+    /// Says so once the lake was reached and is the one that this workspace belongs to.
+    async fn clear(&self) {
+        while self.lakes.identity().is_none() {
+            self.tools.clock.sleep(LOOK_AT_LAKE).await;
+        }
+        self.cleared.send_replace(true);
+        std::future::pending::<()>().await;
+    }
+
     /// Whether there is anything to collect or to ship.
     fn is_needed(&self) -> io::Result<bool> {
         Ok(!self.configs.borrow().is_empty() || self.tools.has_leftovers()?)
@@ -142,6 +163,7 @@ impl FeedWatch {
         let left = tokio::select! {
             left = opened.run(stop, self.limit.subscribe()) => left,
             () = following => Left::default(),
+            () = self.clear() => Left::default(),
         };
         opened.close().await;
         self.set(Phase::Ended(left));
@@ -155,7 +177,7 @@ impl FeedWatch {
     ) -> Option<Opened> {
         loop {
             if !self.configs().is_empty() {
-                match self.tools.open(self.monitor.clone()).await {
+                match self.open().await {
                     Ok(opened) => return Some(opened),
                     Err(failure) => {
                         let (error, next) = (&failure.message, &failure.next);
@@ -180,8 +202,13 @@ impl FeedWatch {
         if !left.map_err(|error| unreadable(&error))? {
             return Ok(());
         }
-        let opened = self.tools.open(self.monitor.clone()).await?;
-        let left = opened.flush(self.flush_timeout()).await;
+        let opened = self.open().await?;
+        // They are not asked, but packed as they say.
+        opened.set(&self.configs());
+        let left = tokio::select! {
+            left = opened.flush(self.flush_timeout()) => left,
+            () = self.clear() => Left::default(),
+        };
         opened.close().await;
         self.set(Phase::Ended(left));
         Ok(())

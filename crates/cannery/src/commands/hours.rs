@@ -28,10 +28,10 @@ pub(crate) async fn consolidate(
 ) -> Result<ExitCode, Failure> {
     let site = Site::open(context).await?;
     let consolidator = site.consolidator(context)?;
-    let scope = args.hours.scope();
+    let scope = checked(args.hours.scope())?;
     let (mut changed, mut hours) = (0, 0);
     let mut failed = Vec::new();
-    for store in site.stores(&args.storages.object_storage_ids)? {
+    for store in site.stores(&args.storages.object_storage_ids).await? {
         let unmerged = scan::whole_lake(store).await?.unmerged;
         let in_scope = |(feed, hour): &(FeedId, Hour)| {
             let meant = scope.feeds.as_ref();
@@ -75,10 +75,12 @@ pub(crate) async fn consolidate(
 pub(crate) async fn audit(args: &AuditArgs, context: &Context) -> Result<ExitCode, Failure> {
     let site = Site::open(context).await?;
     let stores: Vec<Store> = site
-        .stores(&args.storages.object_storage_ids)?
+        .stores(&args.storages.object_storage_ids)
+        .await?
         .into_iter()
         .cloned()
         .collect();
+    let scope = checked(args.hours.scope())?;
     let auditor = Auditor::new(site.consolidator(context)?);
     let bar = context.output.steps(0, "hours");
     let mut seen = |progress: Progress, findings: &[Finding]| {
@@ -88,16 +90,13 @@ pub(crate) async fn audit(args: &AuditArgs, context: &Context) -> Result<ExitCod
             bar.suspend(|| context.output.line(finding.to_string(), finding));
         }
     };
-    let findings = auditor
-        .audit(&stores, &args.hours.scope(), &mut seen)
-        .await?;
+    let findings = auditor.audit(&stores, &scope, &mut seen).await?;
     bar.finish_and_clear();
     let mut open = findings.len();
     if args.fix {
         let mut show = |mended: &Mended| context.output.line(mended.to_string(), mended);
         auditor.fix(&stores, &findings, &mut show).await;
         let mut silent = |_: Progress, _: &[Finding]| {};
-        let scope = args.hours.scope();
         open = auditor.audit(&stores, &scope, &mut silent).await?.len();
     }
     let text = match (findings.len(), args.fix) {
@@ -115,9 +114,9 @@ pub(crate) async fn audit(args: &AuditArgs, context: &Context) -> Result<ExitCod
 
 pub(crate) async fn delete(args: &DeleteArgs, context: &Context) -> Result<ExitCode, Failure> {
     let site = Site::open(context).await?;
-    let scope = args.range.scope();
+    let scope = checked(args.range.scope())?;
     let (mut hours, mut bytes) = (0, 0);
-    for store in site.stores(&args.object_storage_ids)? {
+    for store in site.stores(&args.object_storage_ids).await? {
         let lake = &store.lake;
         lake.ensure_probed().await?;
         if args.lift {
@@ -170,11 +169,13 @@ async fn lift(lake: &Lake, scope: &Scope, context: &Context) -> Result<usize, Fa
 
 pub(crate) async fn gaps(args: &GapsArgs, context: &Context) -> Result<ExitCode, Failure> {
     let site = Site::open(context).await?;
-    let ids: Vec<String> = args.object_storage_id.iter().cloned().collect();
-    let stores = site.stores(&ids)?;
+    let stores = match &args.object_storage_id {
+        Some(id) => site.stores(std::slice::from_ref(id)).await?,
+        None => site.first().await?,
+    };
     let store = stores[0];
     let reader = CoverageReader::new(site.scratch(context)?);
-    let scope = args.hours.scope();
+    let scope = checked(args.hours.scope())?;
     let now = context.clock.now();
     let to = scope.to.unwrap_or(Hour::of(now));
     let back = to.begin().checked_sub(GAPS_BACK).unwrap_or(to.begin());
@@ -230,6 +231,18 @@ fn show_gaps(feed: &FeedId, hours: &[HourCoverage], context: &Context) -> bool {
     !gaps.is_empty()
 }
 
+/// Nothing is between an end and a start that is later: to say that all is well there would be a lie.
+fn checked(scope: Scope) -> Result<Scope, Failure> {
+    match (scope.from, scope.to) {
+        (Some(from), Some(to)) if from >= to => {
+            let message = format!("there is no hour from `{from}` to `{to}`");
+            let next = "choose an `--end-time` after `--start-time`";
+            Err(Failure::new(ExitCode::Usage, "range", message, next))
+        }
+        _ => Ok(scope),
+    }
+}
+
 /// The lake of a command, with its configuration.
 pub(super) struct Site {
     pub(super) config: Config,
@@ -241,10 +254,6 @@ impl Site {
     pub(super) async fn open(context: &Context) -> Result<Self, Failure> {
         let config = context.config().await?;
         let mirrors = lakes::open(&config, &context.tools(Patience::Person))?;
-        for lake in mirrors.iter() {
-            // A bucket that is not there is an error, and not an empty lake.
-            lake.manifest().await?;
-        }
         Ok(Self {
             stores: feeds::stores(&config, &mirrors),
             config,
@@ -252,8 +261,24 @@ impl Site {
         })
     }
 
-    /// The stores with these ids; all of them when none is named.
-    pub(super) fn stores(&self, ids: &[String]) -> Result<Vec<&Store>, Failure> {
+    /// The stores with these ids, all of them when none is named; each of them there, and of the lake that this workspace belongs to. The
+    /// others are not asked: what is read in an outage must not need them.
+    pub(super) async fn stores(&self, ids: &[String]) -> Result<Vec<&Store>, Failure> {
+        let chosen = self.named(ids)?;
+        let lakes = chosen.iter().map(|store| store.lake.clone()).collect();
+        if let Some(lakes) = Mirrors::new(lakes) {
+            lakes::verify(&lakes, &self.config.workspace).await?;
+        }
+        Ok(chosen)
+    }
+
+    /// The first store alone.
+    pub(super) async fn first(&self) -> Result<Vec<&Store>, Failure> {
+        let first = self.mirrors.first().id().to_owned();
+        self.stores(&[first]).await
+    }
+
+    fn named(&self, ids: &[String]) -> Result<Vec<&Store>, Failure> {
         if ids.is_empty() {
             return Ok(self.stores.iter().collect());
         }

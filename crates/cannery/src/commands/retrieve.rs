@@ -19,8 +19,8 @@ pub(crate) async fn run(args: &RetrieveArgs, context: &Context) -> Result<ExitCo
     let _signals = signals::follow(stop.clone())?;
     let site = Site::open(context).await?;
     let stores = match args.object_storage_ids.is_empty() {
-        true => site.stores(&[])?.into_iter().take(1).collect(),
-        false => site.stores(&args.object_storage_ids)?,
+        true => site.first().await?,
+        false => site.stores(&args.object_storage_ids).await?,
     };
     let workplace = Workplace::new(site.scratch(context)?, context.rng.clone());
     let mut outcomes = Vec::new();

@@ -99,6 +99,7 @@ impl<'a> Plant<'a> {
         let mirrors = lakes::open(config, &tools)?;
         let clock = context.clock.clone();
         let lakes = LakeWatch::new(mirrors, &config.workspace, clock.clone());
+        let lakes = Arc::new(lakes);
         let journal_metrics = JournalMetrics::new(clock.clone());
         let journals =
             JournalWatch::new(config, journal_metrics.clone(), lakes.readiness(), context);
@@ -113,7 +114,7 @@ impl<'a> Plant<'a> {
         let feeds = FeedWatch::new(
             FeedTools::new(config, lakes.mirrors(), context, COMMAND),
             config.feeds.clone(),
-            lakes.readiness().clone(),
+            &lakes,
             config.flush_timeout.0,
         )?;
         Ok(Self {
@@ -122,7 +123,7 @@ impl<'a> Plant<'a> {
             tasks: Tasks::new(clock, stop.clone()),
             stop,
             lake_metrics: tools.metrics,
-            lakes: Arc::new(lakes),
+            lakes,
             journal_metrics,
             journals: Arc::new(journals),
             spool_metrics,

@@ -166,6 +166,7 @@ async fn parts(folder: &Path, clock: &Clock) -> FeedsParts {
         monitor: Monitor::open(Arc::new(RealDisk), &logs, clock.clone(), keep).unwrap(),
         uploads: Arc::new(Unheard),
         replica: "bench".to_owned(),
+        cleared: None,
     }
 }
 

@@ -42,6 +42,8 @@ pub struct FeedsParts {
     pub uploads: Arc<dyn Uploads>,
     /// The name of this node in coverage.
     pub replica: String,
+    /// Whether the lake is known to be the right one: nothing is shipped before. Always, where nobody says it.
+    pub cleared: Option<watch::Receiver<bool>>,
 }
 
 /// The feeds of a process.
@@ -73,6 +75,7 @@ impl Feeds {
             parts.mirrors,
             parts.journal,
             parts.uploads,
+            parts.cleared,
         );
         Ok(Self {
             works: Arc::new(works),

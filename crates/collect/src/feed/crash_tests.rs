@@ -246,3 +246,22 @@ async fn a_mirror_that_has_it_is_not_asked_again() {
     assert_eq!(good.list_all(None).await.unwrap(), []);
     assert_eq!(bad.list_all(None).await.unwrap().len(), 1);
 }
+
+#[tokio::test]
+async fn a_body_that_the_disk_changed_is_set_aside_and_the_others_are_packed() {
+    let disk = SimDisk::new(1);
+    disk.create_dir(Path::new(WORKSPACE)).unwrap();
+    let mut bodies = bodies(&disk);
+    let damaged = bodies.pop_first().unwrap();
+    let path = depot(&disk).hour(&feed(), hour()).join(&damaged);
+    write_durably(&disk, &path, b"flipped").unwrap();
+    let lake = lake("main", &Faults::none(), &Arc::new(InMemory::new()));
+    let mirrors = Mirrors::new(vec![lake.clone()]).unwrap();
+    live(&disk, &mirrors).await.unwrap();
+    assert_eq!(held(&lake).await, bodies);
+    let aside = disk
+        .read_dir(&Path::new(WORKSPACE).join("damaged"))
+        .unwrap();
+    assert_eq!(aside[0].name.to_str(), Some(damaged.as_str()));
+    assert_eq!(depot(&disk).hours().unwrap(), []);
+}

@@ -3,6 +3,7 @@
 //! ```text
 //! <workspace>/downloads/<feed>/<yyyy>/<mm>/<dd>/<hh>/<bodies>, .slots
 //!            /archives/<feed>/<yyyy>/<mm>/<dd>/<archives>, .<archive>.receipt
+//!            /damaged/<bodies that are not what their names say>
 //! ```
 
 use std::ffi::OsStr;
@@ -11,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use cannery_formats::feed::{ArchiveName, FeedId, FoundName, Hour};
-use cannery_runtime::disk::{Disk, Kind};
+use cannery_runtime::disk::{Disk, Kind, create_dir_all};
 
 /// The folders of all feeds of a workspace; clones are the same.
 #[derive(Clone, Debug)]
@@ -60,6 +61,16 @@ impl Depot {
     pub(super) fn receipt(&self, name: &ArchiveName) -> PathBuf {
         self.archive(name)
             .with_file_name(format!(".{name}.receipt"))
+    }
+
+    /// Sets a file aside that is not what its name says. It stays for a person to look at.
+    pub(super) fn set_aside(&self, path: &Path) -> io::Result<PathBuf> {
+        let folder = self.workspace.join("damaged");
+        create_dir_all(&*self.disk, &folder)?;
+        let aside = folder.join(path.file_name().unwrap_or_default());
+        self.disk.rename(path, &aside)?;
+        self.disk.sync_dir(&folder)?;
+        Ok(aside)
     }
 
     /// The hours that have bodies, in order of feeds; folders that are no feed's are passed over.
@@ -180,7 +191,7 @@ mod tests {
     use super::*;
     use cannery_formats::feed::{Codec, ContentSet, Holding};
     use cannery_runtime::RealDisk;
-    use cannery_runtime::disk::{create_dir_all, write_durably};
+    use cannery_runtime::disk::write_durably;
 
     #[test]
     fn only_what_is_a_feeds_is_found() {

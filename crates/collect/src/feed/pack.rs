@@ -5,7 +5,9 @@ use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use cannery_formats::feed::{ArchiveName, ContentSet, Coverage, FeedId, Holding, Hour, Member};
+use cannery_formats::feed::{
+    ArchiveName, BodyHash, ContentSet, Coverage, DownloadName, FeedId, Holding, Hour, Member,
+};
 use cannery_formats::hour_archive::{ArchiveWriter, Compression};
 use cannery_formats::{Digest, Hasher};
 use cannery_runtime::disk::{Disk, Kind, Open, create_dir_all, read};
@@ -41,6 +43,10 @@ pub(super) fn pack(
     let mut bodies = Vec::new();
     for name in &folder.names {
         match folder.member(name) {
+            Ok(member) if is_another(feed, &member) => {
+                let aside = depot.set_aside(&folder.path.join(name))?;
+                tracing::error!(file = %aside.display(), "a downloaded body is not what its name says; it was set aside");
+            }
             Ok(member) => bodies.push((member, name.clone())),
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
                 tracing::warn!(file = %folder.path.join(name).display(), %error, "left out of its archive, and left where it is");
@@ -70,6 +76,12 @@ pub(super) fn pack(
     }
     folder.clear(bodies.into_iter().map(|(_, name)| name))?;
     Ok(packed)
+}
+
+/// Whether the disk has changed a body: its name holds its hash.
+fn is_another(feed: &FeedId, member: &Member) -> bool {
+    let hash = BodyHash::of(&member.sha256());
+    DownloadName::parse(feed, member.name()).is_some_and(|name| name.hash != hash)
 }
 
 /// The folder of an hour.

@@ -11,6 +11,7 @@ use cannery_journal::worker::{Handler, Outcome, Work, Worker};
 use cannery_journal::{Data, Date, Journal, NewEntry};
 use cannery_lake::Mirrors;
 use futures::stream::{self, StreamExt as _};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::monitor::{Task, TaskKind};
@@ -65,6 +66,8 @@ pub(super) struct Works {
     journal: Journal,
     uploads: Arc<dyn Uploads>,
     turns: Turns,
+    /// Whether the lake is known to be the right one.
+    cleared: Option<watch::Receiver<bool>>,
 }
 
 impl Works {
@@ -73,6 +76,7 @@ impl Works {
         mirrors: Mirrors,
         journal: Journal,
         uploads: Arc<dyn Uploads>,
+        cleared: Option<watch::Receiver<bool>>,
     ) -> Self {
         Self {
             shared,
@@ -80,6 +84,7 @@ impl Works {
             journal,
             uploads,
             turns: Turns::default(),
+            cleared,
         }
     }
 
@@ -91,7 +96,10 @@ impl Works {
     pub(super) async fn pack_hours(self: Arc<Self>, ending: CancellationToken) {
         self.list_waiting().await;
         loop {
+            let begun = Hour::of(self.shared.clock.now());
             let pause = match self.pack(Which::Over, &ending).await {
+                // An hour ended meanwhile.
+                Ok(true) if Hour::of(self.shared.clock.now()) != begun => Duration::ZERO,
                 Ok(true) => self.until_next_hour().min(PACK_EVERY),
                 Ok(false) => PACK_SOON,
                 Err(error) => {
@@ -199,12 +207,27 @@ impl Works {
 
     /// Ships what the list says, until `ending`.
     pub(super) async fn ship_listed(self: Arc<Self>, ending: CancellationToken) {
+        tokio::select! {
+            () = ending.cancelled() => return,
+            () = self.until_cleared() => {}
+        }
         let (clock, rng) = (self.shared.clock.clone(), self.shared.rng.clone());
         let worker = Worker::new(self.journal.clone(), "feeds", clock, rng);
         let worker = worker.concurrency(SHIPS_AT_ONCE).grace(Duration::ZERO);
         let summary = worker.run(Hand(self), ending).await;
         if let Some(error) = summary.error {
             tracing::error!(%error, "shipping the archives of feeds ended early");
+        }
+    }
+
+    /// What is shipped before the lake is known may go to somebody else's.
+    async fn until_cleared(&self) {
+        if let Some(cleared) = &self.cleared {
+            let mut cleared = cleared.clone();
+            if cleared.wait_for(|cleared| *cleared).await.is_err() {
+                // Whoever would say it is gone.
+                std::future::pending::<()>().await;
+            }
         }
     }
 
@@ -251,6 +274,7 @@ impl Works {
         let never = CancellationToken::new();
         loop {
             let packed = self.pack(Which::All, &never).await;
+            self.until_cleared().await;
             let depot = self.shared.depot.clone();
             let waiting = blocking(move || depot.waiting()).await;
             let waiting = waiting.unwrap_or_default();

@@ -84,6 +84,7 @@ impl Replica {
             monitor: Monitor::open(disk, &logs, clock, keep).unwrap(),
             uploads: Arc::clone(&self.told) as _,
             replica: "node1".to_owned(),
+            cleared: None,
         })
         .unwrap()
     }

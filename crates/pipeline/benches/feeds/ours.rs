@@ -83,6 +83,7 @@ fn feeds(store: &Store, replica: &Replica) -> Feeds {
         fetcher: Fetcher::new(clock.clone(), 1).unwrap(),
         monitor: Monitor::open(Arc::new(RealDisk), &logs, clock, keep).unwrap(),
         uploads: Arc::new(Unheard),
+        cleared: None,
         replica: workspace
             .file_name()
             .unwrap()

@@ -157,6 +157,7 @@ impl Tour {
             monitor: Monitor::open(Arc::new(RealDisk), &logs, clock, keep)?,
             uploads: Arc::new(Unheard),
             replica: replica.to_owned(),
+            cleared: None,
         })?)
     }
 }
