@@ -38,7 +38,7 @@ pub(crate) struct RawFeed {
     pub(crate) allow_private: Option<bool>,
     /// Whether the server is told which version is known (ETag, If-Modified-Since). Default: true
     pub(crate) conditional: Option<bool>,
-    /// Which statuses are a success. Default: [200]
+    /// Which statuses are a success. Default: 200 alone
     pub(crate) accept_status: Option<Vec<u16>>,
     /// What becomes of the body of any other status. Default: drop
     pub(crate) on_error_body: Option<ErrorBody>,
