@@ -9,11 +9,8 @@ use async_trait::async_trait;
 use cannery_collect::feed::monitor::{Task, TaskKind};
 use cannery_collect::feed::{Depot, Feeds, FeedsParts, Fetcher, Left, Monitor, Uploads};
 use cannery_formats::feed::{FeedId, Hour};
-use cannery_journal::embedded::{Embedded, Place};
 use cannery_journal::worker::Worker;
-use cannery_journal::{
-    Date, Declaration, ErrorKind as JournalErrorKind, Journal, Period, Priority,
-};
+use cannery_journal::{Date, ErrorKind as JournalErrorKind, Journal, Priority};
 use cannery_lake::Mirrors;
 use cannery_pipeline::consolidate::Consolidator;
 use cannery_pipeline::scan::Scanner;
@@ -30,12 +27,10 @@ use crate::config::Config;
 use crate::config::feed::FeedConfig;
 use crate::config::raw::Reconciliation;
 use crate::failure::{ExitCode, Failure};
+use crate::local_list::LocalList;
 
 /// Each feed has one download at a time; more feeds than this would wait for each other.
 const DOWNLOADS_MAX: usize = 10_000;
-
-/// A lease is never waited for: the lists have one owner, who starts anew what was being done.
-const LEASE: Duration = Duration::from_secs(300);
 
 /// Other replicas upload the same hour at the same time: one visit for all of them.
 const GATHER_FIRST: Duration = Duration::from_secs(2);
@@ -203,29 +198,21 @@ impl FeedTools {
         })
     }
 
-    /// A list on this machine's disk: a node needs no database. Losing it loses nothing.
     async fn journal(&self, folder: &Path, name: &str) -> Result<Journal, Failure> {
-        let place = Place {
+        let list = LocalList {
             disk: Arc::clone(&self.disk),
             dir: folder.join(name),
-            owner: self.command.to_owned(),
+            owner: self.command,
             clock: self.clock.clone(),
             rng: self.rng.clone(),
         };
-        let declaration = Declaration {
-            lease: LEASE,
-            timeouts_max: 254,
-            period: Period::None,
-            ..Declaration::default()
-        };
-        let engine = Embedded::open(place, Some(declaration)).await;
-        let engine = engine.map_err(|error| match error.kind {
+        let opened = list.open(&format!("feeds, {name}")).await;
+        opened.map_err(|error| match error.kind {
             JournalErrorKind::Locked => in_use(&error.message),
             _ => {
                 Failure::from(error.while_doing(format!("cannot open the list `{name}` of feeds")))
             }
-        })?;
-        Ok(Journal::new(&format!("feeds, {name}"), engine))
+        })
     }
 }
 

@@ -7,6 +7,7 @@ mod failure;
 mod feeds;
 mod journals;
 mod lakes;
+mod local_list;
 mod logging;
 mod output;
 mod spools;

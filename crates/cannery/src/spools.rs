@@ -15,8 +15,7 @@ use cannery_collect::spool::{
 use cannery_formats::spool::table_key;
 use cannery_formats::table_schema::TableSchema;
 use cannery_formats::{Digest, Key, NodeName};
-use cannery_journal::embedded::{Embedded, Place};
-use cannery_journal::{Declaration, ErrorKind as JournalErrorKind, Journal, Period};
+use cannery_journal::{ErrorKind as JournalErrorKind, Journal};
 use cannery_lake::Mirrors;
 use cannery_runtime::disk::{Disk, read, write_durably};
 use cannery_runtime::folder_lock::{FolderLock, FolderLockError};
@@ -27,13 +26,11 @@ use crate::commands::Context;
 use crate::config::Config;
 use crate::config::spool::{RawSpool, SpoolConfig};
 use crate::failure::{ExitCode, Failure};
+use crate::local_list::LocalList;
 use crate::version;
 
 /// How long a file that was found without an event must not have changed, where the system does not tell of writers.
 const SETTLE: Duration = Duration::from_secs(5);
-
-/// A lease is never waited for: the journal has one owner, who starts anew what was being done.
-const LEASE: Duration = Duration::from_secs(300);
 
 /// A path is shorter.
 const NOTE_BYTES_MAX: u64 = 8_192;
@@ -283,34 +280,23 @@ impl SpoolTools {
         Ok(settled)
     }
 
-    /// The journal that schedules the shipping. It is always on this machine's disk, whatever the others are on: a node
-    /// needs no database. Losing it loses nothing.
+    /// The list that schedules the shipping, on this machine's disk whatever other journals are on.
     async fn journal(&self, config: &SpoolConfig, folder: &Path) -> Result<Journal, Failure> {
-        let place = Place {
+        let list = LocalList {
             disk: Arc::clone(&self.disk),
             dir: folder.join("journal"),
-            owner: self.command.to_owned(),
+            owner: self.command,
             clock: self.clock.clone(),
             rng: self.rng.clone(),
         };
-        let declaration = Declaration {
-            lease: LEASE,
-            timeouts_max: 254,
-            period: Period::None,
-            ..Declaration::default()
-        };
-        let engine = Embedded::open(place, Some(declaration)).await;
-        let engine = engine.map_err(|error| match error.kind {
+        let opened = list.open(&format!("spool {}", config.experiment)).await;
+        opened.map_err(|error| match error.kind {
             JournalErrorKind::Locked => in_use(config, &error.message),
             _ => Failure::from(error.while_doing(format!(
                 "cannot open the shipping list of spool `{}`",
                 config.experiment
             ))),
-        })?;
-        Ok(Journal::new(
-            &format!("spool {}", config.experiment),
-            engine,
-        ))
+        })
     }
 
     fn settings(&self, config: &SpoolConfig, datatypes: Vec<DatatypeSettings>) -> SpoolSettings {
