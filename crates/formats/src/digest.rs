@@ -32,6 +32,13 @@ impl Digest {
         &self.0
     }
 
+    /// Its first 64 bits as a number, where a short digest is enough.
+    #[must_use]
+    pub fn short(&self) -> i64 {
+        let [a, b, c, d, e, f, g, h, ..] = self.0;
+        i64::from_be_bytes([a, b, c, d, e, f, g, h])
+    }
+
     /// Its first byte, for spreading things evenly.
     #[must_use]
     pub fn first_byte(&self) -> u8 {

@@ -9,6 +9,8 @@
 //! | `manifest.rs` | the first member of an archive |
 //! | `coverage.rs` | which polls of an hour were made, and what came of them |
 //! | `tombstone.rs` | an hour that was deleted on purpose |
+//! | `primaries.rs` | how primaries are replaced in a lake |
+//! | `set_aside.rs` | an archive that cannot be read |
 
 mod archive_name;
 mod content_set;
@@ -17,6 +19,8 @@ mod download_name;
 mod feed_id;
 mod hour;
 mod manifest;
+mod primaries;
+pub(crate) mod set_aside;
 mod tombstone;
 
 pub use archive_name::{ArchiveName, Codec, FoundName, Holding};
@@ -26,6 +30,8 @@ pub use download_name::{BodyHash, DownloadName, POSTFIX_BYTES_MAX};
 pub use feed_id::{FeedId, InvalidFeedId};
 pub use hour::{Hour, InvalidHour};
 pub use manifest::{Manifest, ManifestError};
+pub use primaries::{Primaries, Replaced};
+pub use set_aside::{SET_ASIDE_FOLDER, SetAside};
 pub use tombstone::{TOMBSTONE_NAME, Tombstone};
 
 /// The first member of an archive: what else is in it.

@@ -16,7 +16,8 @@
 mod decoder;
 mod encoder;
 mod fault;
-mod header;
+mod gzip_blocks;
+pub(crate) mod header;
 mod merge;
 mod pax;
 mod reader;

@@ -2,11 +2,17 @@
 //!
 //! A key is relative to a lake's prefix. Every name below the top level belongs to the part that owns the top-level name.
 
+mod archive;
+
+pub use archive::AutoclavedObject;
+
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::feed::{ArchiveName, FeedId, Hour, TOMBSTONE_NAME};
+use crate::Uid;
+use crate::feed::set_aside::mark_of;
+use crate::feed::{ArchiveName, FeedId, Hour, SET_ASIDE_FOLDER, TOMBSTONE_NAME};
 use crate::inventory::InventoryHome;
 use crate::spool::{BundleName, Datatype, Experiment, ObjectHome, Part, SpoolDate};
 
@@ -30,6 +36,7 @@ pub const RESERVED: [&str; 7] = [
 const INTERNAL: &str = ".cannery";
 const LAKE_MANIFEST: &str = "cannery.json";
 const SPOOL_INDEX: &str = "index1";
+const REDACTIONS: &str = "redactions";
 
 /// The name of an object in a lake.
 ///
@@ -88,6 +95,12 @@ impl Key {
         Self(LAKE_MANIFEST.to_owned())
     }
 
+    /// How the primaries of feeds are replaced; see [`crate::feed::Primaries`].
+    #[must_use]
+    pub fn primaries() -> Self {
+        Self(format!("{INTERNAL}/primaries.json"))
+    }
+
     /// An object that a probe writes and removes.
     #[must_use]
     pub fn probe(attempt: &str, check: &str) -> Self {
@@ -119,6 +132,32 @@ impl Key {
         self.0
             .strip_prefix(INTERNAL)
             .is_some_and(|rest| rest.starts_with("/large/"))
+    }
+
+    /// The secret of the lake; see [`crate::LakeKey`]. It lies outside of everything that is ever public.
+    #[must_use]
+    pub fn lake_key() -> Self {
+        Self(format!("{INTERNAL}/lake-key"))
+    }
+
+    /// The mark of a measurement that no archive may hold; see [`crate::redaction`]. It lies beside the lake's secret.
+    #[must_use]
+    pub fn redaction(uid: &Uid) -> Self {
+        Self(format!("{INTERNAL}/{REDACTIONS}/{uid}.json"))
+    }
+
+    /// The folder of such marks.
+    #[must_use]
+    pub fn redactions() -> Self {
+        Self(format!("{INTERNAL}/{REDACTIONS}"))
+    }
+
+    /// The measurement that this is the mark of; nothing for any other key.
+    #[must_use]
+    pub fn as_redaction(&self) -> Option<Uid> {
+        let below = self.0.strip_prefix(INTERNAL)?.strip_prefix('/')?;
+        let name = below.strip_prefix(REDACTIONS)?.strip_prefix('/')?;
+        name.strip_suffix(".json")?.parse().ok()
     }
 
     /// An object of a bundle; see [`BundleName`].
@@ -214,15 +253,27 @@ impl Key {
         Self::in_hour(feed, hour, TOMBSTONE_NAME)
     }
 
+    /// The mark of an archive that cannot be read; see [`crate::feed::SetAside`]. Nothing when the key is no object of a feed.
+    #[must_use]
+    pub fn feed_set_aside(archive: &Self) -> Option<Self> {
+        let (feed, hour, name) = archive.as_feed_object()?;
+        Some(Self::in_hour(&feed, hour, &mark_of(name)))
+    }
+
     fn in_hour(feed: &FeedId, hour: Hour, name: &str) -> Self {
         Self(format!("{feed}/{}/{name}", hour.folder()))
     }
 
-    /// The feed, the hour and the name of an object of a feed; nothing when it is none.
+    /// The feed, the hour and the name of an object of a feed, which for the mark of an archive has a folder; nothing when it is
+    /// none.
     #[must_use]
     pub fn as_feed_object(&self) -> Option<(FeedId, Hour, &str)> {
         let (feed, rest) = self.0.split_once('/')?;
-        let (hour, name) = rest.rsplit_once('/')?;
+        let (folder, name) = rest.rsplit_once('/')?;
+        let (hour, name) = match folder.strip_suffix(SET_ASIDE_FOLDER) {
+            Some(hour) => (hour.strip_suffix('/')?, &rest[hour.len()..]),
+            None => (folder, name),
+        };
         Some((FeedId::new(feed).ok()?, Hour::from_folder(hour).ok()?, name))
     }
 

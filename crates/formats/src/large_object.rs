@@ -67,6 +67,12 @@ impl LargeObject {
         content.starts_with(MAGIC.as_bytes())
     }
 
+    /// Whether an object whose first bytes are `beginning` can be a commit; the more there are, the surer is a no.
+    #[must_use]
+    pub fn may_begin_commit(beginning: &[u8]) -> bool {
+        Self::looks_like_commit(beginning) || MAGIC.as_bytes().starts_with(beginning)
+    }
+
     /// Reads an object: `None` when it is ordinary content.
     ///
     /// # Errors
@@ -111,6 +117,21 @@ mod tests {
                 .len() as u64
                 <= COMMIT_BYTES_MAX
         );
+    }
+
+    #[test]
+    fn every_beginning_of_a_commit_can_be_one_and_others_cannot() {
+        let text = commit().to_bytes();
+        for length in 0..text.len() {
+            assert!(LargeObject::may_begin_commit(&text[..length]), "{length}");
+        }
+        for other in [
+            &b"\x04\"M\x18"[..],
+            b"{\"a\":1}",
+            b"{\"cannery\":\"other\"}",
+        ] {
+            assert!(!LargeObject::may_begin_commit(other));
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@ use super::content_set::SetHash;
 use super::feed_id::FeedId;
 use super::hour::Hour;
 use super::is_base32;
+use super::set_aside::marked;
 use super::tombstone::TOMBSTONE_NAME;
 
 const FOREIGN_HASH_CHARACTERS: usize = 12;
@@ -104,6 +105,8 @@ pub enum FoundName {
     Foreign,
     /// The hour was deleted on purpose.
     Tombstone,
+    /// The mark of the archive with this name, which cannot be read.
+    SetAside(String),
     /// Something that nobody knows here; it is left alone.
     Unknown,
 }
@@ -114,6 +117,9 @@ impl FoundName {
     pub fn of(feed: &FeedId, hour: Hour, name: &str) -> Self {
         if name == TOMBSTONE_NAME {
             return Self::Tombstone;
+        }
+        if let Some(archive) = marked(name) {
+            return Self::SetAside(archive.to_owned());
         }
         let ours = |holding| {
             Self::Ours(ArchiveName {

@@ -2,23 +2,20 @@
 
 use std::io::{self, Write};
 
-use flate2::write::GzEncoder;
 use liblzma::write::XzEncoder;
 
+use super::gzip_blocks::GzipBlocks;
 use crate::feed::Codec;
 
 /// Codecs are handed pieces of this size, however the content came: some make other bytes of other pieces.
 const PIECE_BYTES: usize = 64 * 1024;
-
-/// In a gzip header: nobody says on what system it was made.
-const UNKNOWN_SYSTEM: u8 = 255;
 
 /// How an archive is compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compression {
     /// With what.
     pub codec: Codec,
-    /// How hard; none is the default of the codec: gzip 6, zstd 3, xz 6, bzip2 9.
+    /// How hard; none is the default of the codec: gzip 5 (as small as the `gzip` tool's 6), zstd 3, xz 6, bzip2 9.
     pub level: Option<u32>,
 }
 
@@ -50,15 +47,16 @@ impl Compression {
 
     fn level_or_default(&self) -> u32 {
         self.level.unwrap_or(match self.codec {
-            Codec::Gzip | Codec::Xz => 6,
+            Codec::Gzip => 5,
             Codec::Zstd => 3,
+            Codec::Xz => 6,
             Codec::Bzip2 => 9,
         })
     }
 }
 
 enum Stream<W: Write> {
-    Gzip(GzEncoder<W>),
+    Gzip(GzipBlocks<W>),
     Zstd(zstd::Encoder<'static, W>),
     Xz(XzEncoder<W>),
     Bzip2(bzip2::write::BzEncoder<W>),
@@ -68,11 +66,7 @@ impl<W: Write> Stream<W> {
     fn new(out: W, compression: &Compression) -> io::Result<Self> {
         let level = compression.level_or_default();
         Ok(match compression.codec {
-            Codec::Gzip => Self::Gzip(
-                flate2::GzBuilder::new()
-                    .operating_system(UNKNOWN_SYSTEM)
-                    .write(out, flate2::Compression::new(level)),
-            ),
+            Codec::Gzip => Self::Gzip(GzipBlocks::new(out, level)?),
             Codec::Zstd => {
                 let level = i32::try_from(level).map_err(io::Error::other)?;
                 let mut encoder = zstd::Encoder::new(out, level)?;

@@ -5,10 +5,10 @@ use std::ops::Range;
 use super::fault::ArchiveFault;
 
 /// Everything in a tar is a multiple of this.
-pub(super) const BLOCK_BYTES: usize = 512;
+pub(crate) const BLOCK_BYTES: usize = 512;
 
 /// One of them.
-pub(super) type Block = [u8; BLOCK_BYTES];
+pub(crate) type Block = [u8; BLOCK_BYTES];
 
 const NAME: Range<usize> = 0..100;
 const MODE: Range<usize> = 100..108;
@@ -25,31 +25,31 @@ const USTAR: &[u8] = b"ustar\x0000";
 const GNU: &[u8] = b"ustar  \0";
 
 /// The largest number that eleven octal digits hold: 8 GiB, or the year 2242.
-pub(super) const NUMBER_MAX: u64 = 0o777_7777_7777;
+pub(crate) const NUMBER_MAX: u64 = 0o777_7777_7777;
 
 /// A regular file.
-pub(super) const FILE: u8 = b'0';
+pub(crate) const FILE: u8 = b'0';
 /// The same, as old tools write it.
-pub(super) const OLD_FILE: u8 = 0;
+pub(crate) const OLD_FILE: u8 = 0;
 /// A folder.
-pub(super) const FOLDER: u8 = b'5';
+pub(crate) const FOLDER: u8 = b'5';
 /// PAX records for the next header.
-pub(super) const PAX: u8 = b'x';
+pub(crate) const PAX: u8 = b'x';
 /// PAX records for all further headers.
-pub(super) const PAX_FOR_ALL: u8 = b'g';
+pub(crate) const PAX_FOR_ALL: u8 = b'g';
 /// The name of the next member, as GNU tar writes it if it is long.
-pub(super) const GNU_NAME: u8 = b'L';
+pub(crate) const GNU_NAME: u8 = b'L';
 
 /// What a header says, as far as it matters here: nobody's mode, owner or time is taken over.
-pub(super) struct Header {
-    pub(super) name: Vec<u8>,
-    pub(super) size: u64,
-    pub(super) kind: u8,
+pub(crate) struct Header {
+    pub(crate) name: Vec<u8>,
+    pub(crate) size: u64,
+    pub(crate) kind: u8,
 }
 
 impl Header {
     /// Reads a header.
-    pub(super) fn parse(block: &Block) -> Result<Self, ArchiveFault> {
+    pub(crate) fn parse(block: &Block) -> Result<Self, ArchiveFault> {
         let damaged = |what: &str| Err(ArchiveFault::Damaged(what.into()));
         if octal(&block[CHECKSUM]) != Some(checksum(block)) {
             return damaged("the checksum of a tar header does not fit");
@@ -73,7 +73,16 @@ impl Header {
     }
 
     /// The header of a member that nobody in particular owns and everybody may read. The name has to fit; see [`split`].
-    pub(super) fn write(prefix: &str, name: &str, size: u64, mtime: u64, kind: u8) -> Block {
+    pub(crate) fn write(prefix: &str, name: &str, size: u64, mtime: u64, kind: u8) -> Block {
+        Self::write_as(USTAR, prefix, name, size, mtime, kind)
+    }
+
+    /// The same as GNU tar writes it, which has no prefix.
+    pub(crate) fn write_gnu(name: &str, size: u64, mtime: u64, kind: u8) -> Block {
+        Self::write_as(GNU, "", name, size, mtime, kind)
+    }
+
+    fn write_as(magic: &[u8], prefix: &str, name: &str, size: u64, mtime: u64, kind: u8) -> Block {
         let mut block = [0; BLOCK_BYTES];
         let mut put = |at: Range<usize>, bytes: &[u8]| {
             block[at.start..at.start + bytes.len()].copy_from_slice(bytes);
@@ -83,9 +92,9 @@ impl Header {
         put(MODE, b"0000644");
         put(UID, b"0000000");
         put(GID, b"0000000");
-        put(SIZE, format!("{size:011o}").as_bytes());
+        put(SIZE, &size_field(size));
         put(MTIME, format!("{:011o}", mtime.min(NUMBER_MAX)).as_bytes());
-        put(MAGIC, USTAR);
+        put(MAGIC, magic);
         block[KIND] = kind;
         let sum = format!("{:06o}\0 ", checksum(&block));
         block[CHECKSUM].copy_from_slice(sum.as_bytes());
@@ -93,9 +102,22 @@ impl Header {
     }
 }
 
+/// Octal digits, or what GNU tar writes if they do not hold it.
+fn size_field(size: u64) -> [u8; 12] {
+    let mut field = [0; 12];
+    match size > NUMBER_MAX {
+        false => field[..11].copy_from_slice(format!("{size:011o}").as_bytes()),
+        true => {
+            field[0] = 0x80;
+            field[4..].copy_from_slice(&size.to_be_bytes());
+        }
+    }
+    field
+}
+
 /// Where a name is divided to fit into a header: at the first `/` that leaves at most 100 bytes behind it, if at most 155
 /// are before. Nothing if it does not fit at all.
-pub(super) fn split(name: &str) -> Option<(&str, &str)> {
+pub(crate) fn split(name: &str) -> Option<(&str, &str)> {
     if name.len() <= NAME.len() {
         return Some(("", name));
     }
@@ -106,7 +128,7 @@ pub(super) fn split(name: &str) -> Option<(&str, &str)> {
 }
 
 /// As much of a name as fits into a header whose reader takes the name from elsewhere.
-pub(super) fn start_of(name: &str) -> &str {
+pub(crate) fn start_of(name: &str) -> &str {
     let mut end = name.len().min(NAME.len());
     while !name.is_char_boundary(end) {
         end -= 1;
@@ -115,7 +137,7 @@ pub(super) fn start_of(name: &str) -> &str {
 }
 
 /// How many zeros follow a body of this size.
-pub(super) fn padding(size: u64) -> usize {
+pub(crate) fn padding(size: u64) -> usize {
     let over = usize::try_from(size % BLOCK_BYTES as u64).expect("it is below 512");
     (BLOCK_BYTES - over) % BLOCK_BYTES
 }

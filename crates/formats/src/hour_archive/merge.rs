@@ -114,9 +114,9 @@ impl Source<'_> {
     ) -> Result<(), ArchiveFault> {
         match self {
             Self::InOrder(reader) => {
-                let mut entry = reader.next()?.ok_or_else(changed)?;
+                let entry = reader.next()?.ok_or_else(changed)?;
                 match entry.name() == member.name() && entry.size() == member.size() {
-                    true => Ok(writer.append(&mut entry)?),
+                    true => Ok(writer.append_entry(entry)?),
                     false => Err(changed()),
                 }
             }

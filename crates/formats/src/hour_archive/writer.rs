@@ -6,7 +6,7 @@ use super::encoder::{Compression, Encoder};
 use super::fault::ArchiveFault;
 use super::header::{self, BLOCK_BYTES, Header, NUMBER_MAX};
 use super::pax;
-use super::reader::MANIFEST_BYTES_MAX;
+use super::reader::{ArchiveEntry, MANIFEST_BYTES_MAX};
 use super::tar_reader::shown;
 use crate::Hasher;
 use crate::feed::{ContentSet, DownloadName, FeedId, Hour, MANIFEST_NAME, Manifest, Member};
@@ -79,6 +79,29 @@ impl<'s, W: Write> ArchiveWriter<'s, W> {
     /// `InvalidData` when the body is not what the set says; `InvalidInput` when there is no member left; those of `body` and
     /// of the output. Nothing can be written after any of them.
     pub fn append(&mut self, body: impl Read) -> io::Result<()> {
+        self.member(|writer, member| {
+            let mut hashing = Hashing::new(body);
+            writer.body(&mut hashing, member)?;
+            Ok(hashing.hasher.finish() == member.sha256())
+        })
+    }
+
+    /// The same with a member of another archive, which is hashed as it is read.
+    pub(super) fn append_entry<R: Read>(
+        &mut self,
+        mut entry: ArchiveEntry<'_, R>,
+    ) -> io::Result<()> {
+        self.member(|writer, member| {
+            writer.body(&mut entry, member)?;
+            Ok(entry.finish()?.sha256() == member.sha256())
+        })
+    }
+
+    /// Writes the next member; `body` writes its content, and says whether it was the right one.
+    fn member(
+        &mut self,
+        body: impl FnOnce(&mut Self, &Member) -> io::Result<bool>,
+    ) -> io::Result<()> {
         self.check_usable()?;
         self.is_broken = true;
         let Some((path, member)) = self.paths.next() else {
@@ -87,7 +110,9 @@ impl<'s, W: Write> ArchiveWriter<'s, W> {
         let name = DownloadName::parse(&self.feed, member.name());
         let mtime = name.map_or(self.hour.begin(), |name| name.time);
         self.header(&path, member.size(), seconds(mtime))?;
-        self.body(body, member)?;
+        if !body(self, member)? {
+            return Err(other_content(member));
+        }
         self.pad(member.size())?;
         self.is_broken = false;
         Ok(())
@@ -122,8 +147,8 @@ impl<'s, W: Write> ArchiveWriter<'s, W> {
         self.out.write_all(&block)
     }
 
-    fn body(&mut self, mut body: impl Read, member: &Member) -> io::Result<()> {
-        let mut hasher = Hasher::default();
+    /// Exactly as many bytes as the member has.
+    fn body(&mut self, body: &mut impl Read, member: &Member) -> io::Result<()> {
         let mut length = 0_u64;
         loop {
             let count = match body.read(&mut self.buffer) {
@@ -136,10 +161,9 @@ impl<'s, W: Write> ArchiveWriter<'s, W> {
             if length > member.size() {
                 return Err(other_content(member));
             }
-            hasher.update(&self.buffer[..count]);
             self.out.write_all(&self.buffer[..count])?;
         }
-        match length == member.size() && hasher.finish() == member.sha256() {
+        match length == member.size() {
             true => Ok(()),
             false => Err(other_content(member)),
         }
@@ -155,6 +179,27 @@ impl<'s, W: Write> ArchiveWriter<'s, W> {
             false => Ok(()),
             true => Err(invalid("the archive was given up after an error".into())),
         }
+    }
+}
+
+/// Hashes what is read.
+struct Hashing<R> {
+    body: R,
+    hasher: Hasher,
+}
+
+impl<R> Hashing<R> {
+    fn new(body: R) -> Self {
+        let hasher = Hasher::default();
+        Self { body, hasher }
+    }
+}
+
+impl<R: Read> Read for Hashing<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.body.read(buffer)?;
+        self.hasher.update(&buffer[..count]);
+        Ok(count)
     }
 }
 
