@@ -25,6 +25,21 @@ impl Secret {
         Self(value)
     }
 
+    /// The same for the value of a header: what follows its scheme, such as `Bearer`, is secret by itself.
+    #[must_use]
+    pub fn header(value: impl Into<String>) -> Self {
+        let secret = Self::new(value);
+        if let Some((_, credentials)) = secret.0.split_once(' ') {
+            remember(credentials.trim());
+            let decoded = data_encoding::BASE64.decode(credentials.trim().as_bytes());
+            let text = decoded.ok().and_then(|bytes| String::from_utf8(bytes).ok());
+            for part in text.iter().flat_map(|text| text.splitn(2, ':')) {
+                remember(part);
+            }
+        }
+        secret
+    }
+
     /// Wraps a value that is not secret enough for [`redact`] to look for, such as the name of a region.
     #[must_use]
     pub fn unremembered(value: impl Into<String>) -> Self {
@@ -69,6 +84,9 @@ impl PrivateUrl {
         for user_part in parts.user.into_iter().flat_map(|user| user.split(':')) {
             remember(user_part);
         }
+        if let Some(user) = parts.user {
+            remember(&as_basic(user));
+        }
         let pairs = parts.query.into_iter().flat_map(|query| query.split('&'));
         for pair in pairs.chain(parts.fragment) {
             remember(pair.split_once('=').map_or(pair, |(_, value)| value));
@@ -81,6 +99,13 @@ impl PrivateUrl {
     pub fn expose(&self) -> &str {
         &self.0
     }
+}
+
+/// User information as a request carries it, which a server may send back.
+fn as_basic(user: &str) -> String {
+    let user = percent_decoded(user);
+    let colon = if user.contains(':') { "" } else { ":" };
+    data_encoding::BASE64.encode(format!("{user}{colon}").as_bytes())
 }
 
 struct Parts<'a> {
@@ -256,6 +281,18 @@ mod tests {
         assert_eq!(format!("{secret} {secret:?}"), "*** ***");
         assert_eq!(serde_json::to_string(&secret).unwrap(), "\"***\"");
         assert_eq!(redact("key canary-4711 rejected"), "key *** rejected");
+    }
+
+    #[test]
+    fn what_a_server_sends_back_of_a_request_is_hidden() {
+        drop(PrivateUrl::new("https://canary-me:canary%2Dbasic@h/"));
+        let basic = data_encoding::BASE64.encode(b"canary-me:canary-basic");
+        assert_eq!(redact(&format!("Basic {basic}")), "Basic ***");
+        drop(Secret::header("Bearer canary-bearer"));
+        assert_eq!(redact("token canary-bearer"), "token ***");
+        let basic = data_encoding::BASE64.encode(b"canary-you:canary-word");
+        drop(Secret::header(format!("Basic {basic}")));
+        assert_eq!(redact(&format!("{basic} canary-word")), "*** ***");
     }
 
     #[test]

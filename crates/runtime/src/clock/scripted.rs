@@ -2,29 +2,31 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use tokio::sync::watch;
 
 use super::{Clock, ClockSource, Sleep};
 
-/// How often a sleeper looks at the file. Real time, since only the test's process moves the simulated one.
+/// How often the file is looked at for the sleepers. Real time, since only the test's process moves the simulated one.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// The time is whatever stands in the file: one timestamp such as `2026-11-15T18:24:03Z`. It may go back, as the clock of a
 /// machine does that is set right; then no time passes. An unreadable value leaves the time where it was.
 #[derive(Clone, Debug)]
 pub struct ScriptedClock {
-    file: PathBuf,
-    seen: Arc<Mutex<Seen>>,
+    shared: Arc<Shared>,
 }
 
-/// What was last read, and how much time has passed by it.
 #[derive(Debug)]
-struct Seen {
-    now: Timestamp,
-    elapsed: Duration,
+struct Shared {
+    file: PathBuf,
+    /// What was last read.
+    now: Mutex<Timestamp>,
+    /// How much time has passed by it; who sleeps waits for this.
+    passed: watch::Sender<Duration>,
 }
 
 impl ScriptedClock {
@@ -33,15 +35,26 @@ impl ScriptedClock {
     /// # Errors
     /// When the file cannot be read or holds no timestamp.
     pub fn open(file: &Path) -> io::Result<Clock> {
-        let start = read(file)?;
-        let source = Self {
+        let shared = Arc::new(Shared {
+            now: Mutex::new(read(file)?),
             file: file.to_owned(),
-            seen: Arc::new(Mutex::new(Seen {
-                now: start,
-                elapsed: Duration::ZERO,
-            })),
-        };
-        Ok(Clock::from_source(Arc::new(source)))
+            passed: watch::Sender::new(Duration::ZERO),
+        });
+        let followed = Arc::downgrade(&shared);
+        std::thread::Builder::new()
+            .name("scripted clock".to_owned())
+            .spawn(move || follow(&followed))?;
+        Ok(Clock::from_source(Arc::new(Self { shared })))
+    }
+}
+
+/// Looks at the file for all sleepers at once, as long as anybody has the clock: there may be a hundred of them.
+fn follow(clock: &Weak<Shared>) {
+    while let Some(shared) = clock.upgrade() {
+        shared.look();
+        drop(shared);
+        #[allow(clippy::disallowed_methods, reason = "only the file moves this clock")]
+        std::thread::sleep(LOOK_EVERY);
     }
 }
 
@@ -52,33 +65,41 @@ fn read(file: &Path) -> io::Result<Timestamp> {
         .map_err(io::Error::other)
 }
 
-impl ScriptedClock {
-    fn look(&self) -> MutexGuard<'_, Seen> {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+impl Shared {
+    fn look(&self) -> Timestamp {
+        let mut seen = self.now.lock().unwrap_or_else(PoisonError::into_inner);
         if let Ok(now) = read(&self.file) {
-            let passed = now.duration_since(seen.now);
-            seen.elapsed += Duration::try_from(passed).unwrap_or_default();
-            seen.now = now;
+            let passed = Duration::try_from(now.duration_since(*seen)).unwrap_or_default();
+            if !passed.is_zero() {
+                self.passed.send_modify(|elapsed| *elapsed += passed);
+            }
+            *seen = now;
         }
-        seen
+        *seen
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.look();
+        *self.passed.borrow()
     }
 }
 
 impl ClockSource for ScriptedClock {
     fn now(&self) -> Timestamp {
-        self.look().now
+        self.shared.look()
     }
 
     fn elapsed(&self) -> Duration {
-        self.look().elapsed
+        self.shared.elapsed()
     }
 
     fn sleep_until(&self, deadline: Duration) -> Sleep {
-        let follower = self.clone();
+        let shared = self.shared.clone();
         Box::pin(async move {
-            while follower.elapsed() < deadline {
-                #[allow(clippy::disallowed_methods, reason = "only the file moves this clock")]
-                tokio::time::sleep(LOOK_EVERY).await;
+            let mut passed = shared.passed.subscribe();
+            if shared.elapsed() < deadline {
+                let slept = passed.wait_for(|passed| *passed >= deadline).await;
+                slept.expect("who sleeps holds the sender");
             }
         })
     }

@@ -58,6 +58,14 @@ impl SimulatedClock {
         Clock::from_source(Arc::clone(&self.0) as Arc<dyn ClockSource>)
     }
 
+    /// How many wait for a later time now: a loop that is not among them is at work.
+    #[must_use]
+    pub fn sleepers(&self) -> usize {
+        let state = self.0.lock();
+        let sleepers = state.sleepers.values();
+        sleepers.filter(|sleeper| !sleeper.is_closed()).count()
+    }
+
     /// Moves the time by `by`, waking sleepers one deadline at a time and letting them run in between.
     pub async fn advance(&self, by: Duration) {
         settle().await;

@@ -26,8 +26,12 @@ use crate::sys;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RealDisk;
 
+/// A pipe that somebody has put in the way must not keep anybody waiting, either.
 fn no_follow() -> i32 {
-    OFlags::NOFOLLOW.bits().cast_signed()
+    OFlags::NOFOLLOW
+        .union(OFlags::NONBLOCK)
+        .bits()
+        .cast_signed()
 }
 
 impl Disk for RealDisk {
