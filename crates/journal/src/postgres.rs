@@ -13,7 +13,7 @@
 //! | `marks.rs` | why a claim does not become slower while an old transaction is open |
 //! | `listen.rs`, `timer.rs` | how processes wake each other, and the second that passes between two polls |
 //! | `tidy.rs` | what is done every ten seconds |
-//! | `pool.rs`, `address.rs`, `tls.rs`, `fault.rs` | connections, and what goes wrong with them |
+//! | `pool.rs`, `fault.rs` | connections, and what goes wrong with them |
 //!
 //! An expired entry that nobody has swept yet counts as deleted, a lease that ran out as lost. Sweeping is done by the
 //! processes that have the journal open, at the deadlines that they know of, and every ten seconds for those of others;
@@ -27,6 +27,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
+use cannery_database::postgres::Server;
 use cannery_runtime::{Clock, Rng, Tasks};
 use tokio::sync::Notify;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -37,7 +38,6 @@ use crate::engine::Engine as _;
 use crate::error::{Error, ErrorKind};
 
 mod add;
-mod address;
 mod claim;
 mod declare;
 mod desk;
@@ -56,10 +56,8 @@ mod sql;
 mod tally;
 mod tidy;
 mod timer;
-mod tls;
 mod trail;
 
-use address::Address;
 use fault::Fault;
 pub use journal::PgJournal;
 use journal::{View, lock};
@@ -133,7 +131,7 @@ impl Database {
         timer: Clock,
         rng: Rng,
     ) -> Result<Arc<Self>, Error> {
-        let pool = Pool::new(Address::parse(url)?, timer.clone());
+        let pool = Pool::new(Server::parse(url, "cannery journal")?, timer.clone());
         let mut session = pool.get().await?;
         schema::migrate(&mut session)
             .await

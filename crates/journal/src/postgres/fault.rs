@@ -1,8 +1,7 @@
 //! What PostgreSQL says when it goes wrong, sorted by what the caller does about it.
 
+use cannery_database::postgres::{self, FaultKind};
 use cannery_runtime::clock::TimedOut;
-use cannery_runtime::secret::redact;
-use tokio_postgres::error::{DbError, SqlState};
 
 use crate::error::{Error, ErrorKind};
 
@@ -62,22 +61,28 @@ impl From<Error> for Fault {
     }
 }
 
-impl From<tokio_postgres::Error> for Fault {
-    fn from(error: tokio_postgres::Error) -> Self {
-        let Some(told) = error.as_db_error() else {
-            return client_side(&error).into();
+impl From<postgres::Fault> for Fault {
+    fn from(fault: postgres::Fault) -> Self {
+        // Somebody else was first with the key, or has declared otherwise: the next try sees it.
+        let again = matches!(fault.kind, FaultKind::Collided | FaultKind::Taken);
+        let kind = match fault.kind {
+            FaultKind::Unavailable | FaultKind::Collided | FaultKind::Taken => {
+                ErrorKind::Unavailable
+            }
+            FaultKind::Denied => ErrorKind::Denied,
+            FaultKind::Full => ErrorKind::Full,
+            FaultKind::Statement | FaultKind::Corrupt => ErrorKind::Corrupt,
         };
-        let again = [
-            &SqlState::T_R_SERIALIZATION_FAILURE,
-            &SqlState::T_R_DEADLOCK_DETECTED,
-            // Somebody else was first with the key, or has declared otherwise: the next try sees it.
-            &SqlState::UNIQUE_VIOLATION,
-        ]
-        .contains(&told.code());
         Self {
-            error: Error::new(kind_of(told.code()), sentence(told)),
+            error: Error::new(kind, fault.message),
             again,
         }
+    }
+}
+
+impl From<tokio_postgres::Error> for Fault {
+    fn from(error: tokio_postgres::Error) -> Self {
+        postgres::Fault::of(&error).into()
     }
 }
 
@@ -93,55 +98,23 @@ impl From<tokio_postgres::Error> for Error {
     }
 }
 
-/// The connection failed, or never came about.
-fn client_side(error: &tokio_postgres::Error) -> Error {
-    let mut text = error.to_string();
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text = format!("{text}: {cause_text}");
-        }
-        source = cause.source();
+impl From<postgres::Fault> for Error {
+    fn from(fault: postgres::Fault) -> Self {
+        Fault::from(fault).error
     }
-    // The library tells its kinds apart in words only. A certificate that is not believed stays so.
-    if text.contains("TLS handshake") {
-        return Error::new(
-            ErrorKind::Denied,
-            format!("cannot speak to PostgreSQL in secret: {}", redact(&text)),
-        );
-    }
-    Error::new(
-        ErrorKind::Unavailable,
-        format!("no answer from PostgreSQL: {}", redact(&text)),
-    )
 }
 
-fn sentence(told: &DbError) -> String {
-    let mut text = format!("PostgreSQL says: {}", told.message());
-    if let Some(hint) = told.hint() {
-        text = format!("{text} ({hint})");
-    }
-    format!("{} [{}]", redact(&text), told.code().code())
-}
-
-fn kind_of(code: &SqlState) -> ErrorKind {
-    let named = [
-        (SqlState::DISK_FULL, ErrorKind::Full),
-        (SqlState::INSUFFICIENT_PRIVILEGE, ErrorKind::Denied),
-        (SqlState::INVALID_CATALOG_NAME, ErrorKind::Denied),
-        // After a fail-over the old primary is a standby.
-        (SqlState::READ_ONLY_SQL_TRANSACTION, ErrorKind::Unavailable),
-        (SqlState::LOCK_NOT_AVAILABLE, ErrorKind::Unavailable),
-        (SqlState::UNIQUE_VIOLATION, ErrorKind::Unavailable),
-    ];
-    if let Some((_, kind)) = named.iter().find(|(known, _)| known == code) {
-        return *kind;
-    }
-    match code.code().get(..2) {
-        Some("28") => ErrorKind::Denied,
-        // Connection, resources, rollback, operator, and what the system under the server did.
-        Some("08" | "53" | "40" | "57" | "58") => ErrorKind::Unavailable,
-        _ => ErrorKind::Corrupt,
+/// Of an address.
+impl From<cannery_database::Error> for Error {
+    fn from(error: cannery_database::Error) -> Self {
+        use cannery_database::ErrorKind as Kind;
+        let kind = match error.kind {
+            Kind::Invalid | Kind::Newer => ErrorKind::Invalid,
+            Kind::Unavailable => ErrorKind::Unavailable,
+            Kind::Denied => ErrorKind::Denied,
+            Kind::Full => ErrorKind::Full,
+            Kind::Corrupt => ErrorKind::Corrupt,
+        };
+        Self::new(kind, error.message)
     }
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use cannery_database::postgres::Server;
 use cannery_runtime::Clock;
 use futures::future::{self, join, join_all};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -12,7 +13,6 @@ use tokio_postgres::error::DbError;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{AsyncMessage, Client, Notification, Row, Statement};
 
-use super::address::Address;
 use super::fault::Fault;
 use crate::engine::Health;
 use crate::error::{Error, ErrorKind};
@@ -53,7 +53,7 @@ pub(super) struct Step<'a> {
 
 #[derive(Debug)]
 pub(super) struct Pool {
-    address: Address,
+    address: Server,
     timer: Clock,
     idle: Mutex<Vec<Connection>>,
     permits: Arc<Semaphore>,
@@ -75,7 +75,7 @@ struct Condition {
 }
 
 impl Pool {
-    pub(super) fn new(address: Address, timer: Clock) -> Arc<Self> {
+    pub(super) fn new(address: Server, timer: Clock) -> Arc<Self> {
         Arc::new(Self {
             address,
             timer,
@@ -176,7 +176,7 @@ impl Pool {
         lock(&self.condition).health.clone()
     }
 
-    pub(super) fn address(&self) -> &Address {
+    pub(super) fn address(&self) -> &Server {
         &self.address
     }
 
@@ -202,7 +202,7 @@ pub(super) struct Connection {
 impl Connection {
     /// Connects and prepares the session; `hear` gets the notifications.
     pub(super) async fn open(
-        address: &Address,
+        address: &Server,
         timer: &Clock,
         hear: impl Fn(Notification) + Send + 'static,
     ) -> Result<Self, Error> {
@@ -450,7 +450,7 @@ impl Drop for Session {
 }
 
 /// Tells the server to stop what the connection is at, so that it does not hold locks and a place for nobody.
-fn abandon(connection: Connection, address: Address) {
+fn abandon(connection: Connection, address: Server) {
     if connection.client.is_closed() {
         return;
     }

@@ -5,8 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use cannery_runtime::secret::{redact, without_password};
-use tokio_postgres::config::SslMode;
-use tokio_postgres::config::TargetSessionAttrs;
+use tokio_postgres::config::{SslMode, TargetSessionAttrs};
 use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::{Client, Config, Connection, Socket};
 use tokio_postgres_rustls::MakeRustlsConnect;
@@ -16,25 +15,29 @@ use super::tls::{self, Trust};
 use crate::error::{Error, ErrorKind};
 
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
-const NAME: &str = "cannery journal";
 
 /// What carries the messages of a client; somebody has to drive it.
-type Wire = Connection<Socket, <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream>;
+pub type Wire = Connection<Socket, <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream>;
 
-/// The address of a database, which may name several hosts; whichever takes writes is used.
+/// The address of a database on a server, which may name several hosts; whichever takes writes is used.
 ///
 /// `sslmode` is one of `disable`, `prefer` (the default: encrypted if the server can, which does not keep out somebody
 /// who sits in between), `require` and `verify-full`. The last two are the same here and check the server's certificate,
 /// by the machine's own list or the file named by `sslrootcert`.
 #[derive(Clone)]
-pub(super) struct Address {
+pub struct Server {
     shown: String,
     config: Config,
     tls: MakeRustlsConnect,
 }
 
-impl Address {
-    pub(super) fn parse(url: &str) -> Result<Self, Error> {
+impl Server {
+    /// Reads `postgres://user:password@host/database`. `who` is what the server shows of its clients, unless the address
+    /// says otherwise.
+    ///
+    /// # Errors
+    /// `Invalid` for what is no address, `Denied` when there is nothing to check the server's certificate by.
+    pub fn parse(url: &str, who: &str) -> Result<Self, Error> {
         let shown = without_password(url);
         let (rest, extra) = split(url);
         let mut config: Config = rest.parse().map_err(|error: tokio_postgres::Error| {
@@ -51,7 +54,7 @@ impl Address {
             config.connect_timeout(CONNECT_LIMIT);
         }
         if config.get_application_name().is_none() {
-            config.application_name(NAME);
+            config.application_name(who);
         }
         let trust = match config.get_ssl_mode() {
             SslMode::Require => Trust::Verified(extra.root),
@@ -64,27 +67,36 @@ impl Address {
         })
     }
 
-    pub(super) async fn connect(&self) -> Result<(Client, Wire), Error> {
+    /// Connects.
+    ///
+    /// # Errors
+    /// By kind.
+    pub async fn connect(&self) -> Result<(Client, Wire), Fault> {
         let made = self.config.connect(self.tls.clone()).await;
-        made.map_err(|error| Fault::from(error).error)
+        made.map_err(|error| Fault::of(&error))
     }
 
     /// Asks the server to stop what it does for a client. Nobody waits for it: a server that is away stops by itself.
-    pub(super) async fn cancel(&self, client: &Client) {
+    pub async fn cancel(&self, client: &Client) {
         let asked = client.cancel_token().cancel_query(self.tls.clone()).await;
         if let Err(error) = asked {
             tracing::debug!(error = redact(&error.to_string()), "cannot cancel a query");
         }
     }
+
+    /// What makes connections to it.
+    pub(super) fn parts(&self) -> (Config, MakeRustlsConnect) {
+        (self.config.clone(), self.tls.clone())
+    }
 }
 
-impl fmt::Display for Address {
+impl fmt::Display for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "database `{}`", self.shown)
     }
 }
 
-impl fmt::Debug for Address {
+impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
@@ -157,10 +169,11 @@ mod tests {
 
     #[test]
     fn a_wrong_address_keeps_its_secrets() {
-        let error = Address::parse("postgres://me:canary-pg-pass@h/d?nonsense=1").unwrap_err();
+        let error =
+            Server::parse("postgres://me:canary-pg-pass@h/d?nonsense=1", "test").unwrap_err();
         assert!(!error.message.contains("canary-pg-pass"), "{error}");
         assert!(error.message.contains("nonsense"), "{error}");
-        let address = Address::parse("postgres://me:canary-pg-pass@h:1,i:2/d").unwrap();
+        let address = Server::parse("postgres://me:canary-pg-pass@h:1,i:2/d", "test").unwrap();
         assert!(!format!("{address} {address:?}").contains("canary"));
     }
 }
