@@ -81,6 +81,16 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
+    /// Whether it is about the store as a whole: another object would have met the same.
+    #[must_use]
+    pub fn is_of_the_store(self) -> bool {
+        match self {
+            Self::StoreMissing | Self::Denied | Self::Unavailable => true,
+            Self::Full | Self::NotOurs | Self::Failed => true,
+            Self::Absent | Self::Conflict | Self::Invalid | Self::Corrupt => false,
+        }
+    }
+
     /// Its name in metrics and JSON.
     #[must_use]
     pub fn name(self) -> &'static str {

@@ -169,16 +169,29 @@ impl Lake {
         if range.is_empty() {
             return Err(Failure::new(ErrorKind::Invalid, "the range is empty"));
         }
-        let outcome = self.fetch_range(key, &range, attempts).await;
-        // Only a small object can be a commit, and a range beyond its end is how a large object first shows.
+        // Only a small object can be a commit, and its first bytes tell: a range that could lie in one is read from there.
+        let from_start = range.end <= COMMIT_BYTES_MAX;
+        let asked = if from_start {
+            0..range.end
+        } else {
+            range.clone()
+        };
+        let outcome = self.fetch_range(key, &asked, attempts).await;
         let may_be_commit = match &outcome {
-            Ok((_, bytes)) => *bytes <= COMMIT_BYTES_MAX,
+            Ok((bytes, size)) => {
+                from_start && *size <= COMMIT_BYTES_MAX && LargeObject::may_begin_commit(bytes)
+            }
+            // A range beyond its end is how a large object first shows.
             Err(failure) => failure.kind == ErrorKind::Invalid,
         };
         if may_be_commit && let Some(commit) = self.find_commit(key, attempts).await? {
             return self.committed_range(key, &commit, range, attempts).await;
         }
-        Ok(outcome?.0)
+        let (bytes, _) = outcome?;
+        match usize::try_from(range.start) {
+            Ok(start) if from_start => Ok(bytes.slice(start..)),
+            _ => Ok(bytes),
+        }
     }
 
     /// The commit at `key`, if it is one.

@@ -6,6 +6,7 @@
 #![deny(missing_docs)]
 
 mod body;
+mod breaker;
 mod delete;
 mod disk_store;
 mod error;
@@ -26,6 +27,7 @@ mod retry;
 mod stream;
 
 pub use body::Body;
+pub use breaker::{Breaker, Pass};
 pub use disk_store::DiskStore;
 pub use error::{Error, ErrorKind, Operation, Result};
 pub use get::{Head, Object};
@@ -34,7 +36,7 @@ pub use lake::{Honours, Lake, Parts, Version};
 pub use list::Entry;
 pub use metrics::LakeMetrics;
 
-pub use identity::Identity;
+pub use identity::{Identity, Remembered};
 pub use mirrors::{Mirrors, Put};
 pub use open::{Address, Credentials, OpenError};
 pub use put::{PutNew, Swap};

@@ -93,7 +93,7 @@ impl Inner {
         };
         let mut entries = Vec::new();
         for entry in found {
-            entries.extend(usable(&entry, key.is_empty(), &folder)?);
+            entries.extend(usable(&entry, key.is_empty(), &folder));
         }
         // Keys sort as a whole: below a folder everything begins with its name and a slash.
         let sort_key = |(name, kind): &(String, Kind)| match kind {
@@ -168,24 +168,17 @@ impl Inner {
     }
 }
 
-/// What in a folder is an object or a folder of objects. A name that no key can have is passed over, loudly; a link could
-/// hide a whole part of the lake, so it is an error.
-fn usable(
-    entry: &DirEntry,
-    at_root: bool,
-    folder: &std::path::Path,
-) -> Result<Option<(String, Kind)>> {
+/// What in a folder is an object or a folder of objects. A name that no key can have is passed over, loudly, and so are links, pipes and
+/// the like: nothing of ours is behind them, since no path of a lake goes through one, and one of them must not hide all the rest.
+fn usable(entry: &DirEntry, at_root: bool, folder: &std::path::Path) -> Option<(String, Kind)> {
     if at_root && entry.name == PRIVATE {
-        return Ok(None);
-    }
-    if entry.kind == Kind::Other {
-        return Err(generic(Stranger(
-            folder.join(&entry.name).display().to_string(),
-        )));
+        return None;
     }
     let name = entry.name.to_str().filter(|name| Path::parse(name).is_ok());
+    let name = name.filter(|_| entry.kind != Kind::Other);
     if name.is_none() {
-        tracing::warn!(folder = %folder.display(), name = ?entry.name, "passed over: not an object of this lake");
+        let folder = folder.display().to_string();
+        tracing::warn!(folder = ?folder, name = ?entry.name, "passed over: not an object of this lake");
     }
-    Ok(name.map(|name| (name.to_owned(), entry.kind)))
+    name.map(|name| (name.to_owned(), entry.kind))
 }

@@ -274,13 +274,20 @@ async fn a_link_never_leads_out_of_the_lake() {
         lake.delete(&key("link/x")).await,
         lake.get(&key("link/x"), MIB).await.map(drop),
         lake.list_all(Some(&key("link"))).await.map(drop),
-        lake.list_all(None).await.map(drop),
     ] {
         let error = outcome.unwrap_err();
         assert_eq!(error.kind, ErrorKind::Invalid, "{error}");
         assert!(error.detail.contains("is a link"), "{error}");
     }
     assert_eq!(std::fs::read_dir(&outside).unwrap().count(), 0);
+    // It hides nothing else, and nothing behind it is shown.
+    std::fs::create_dir(outside.join("below")).unwrap();
+    std::os::unix::fs::symlink(&outside, root.join("a/link")).unwrap();
+    let listed = lake.list_all(None).await.unwrap();
+    let keys: Vec<_> = listed.iter().map(|entry| entry.key.as_str()).collect();
+    assert_eq!(keys, ["a/b"]);
+    assert_eq!(lake.list_all(Some(&key("a"))).await.unwrap().len(), 1);
+    std::fs::remove_file(root.join("a/link")).unwrap();
     // The root itself may be one: a person may well keep the lake on another disk.
     std::os::unix::fs::symlink(&root, dir.path().join("alias")).unwrap();
     std::fs::remove_file(root.join("link")).unwrap();

@@ -1,7 +1,8 @@
 //! Whose lake it is.
 
 use cannery_formats::Key;
-use cannery_lake::{ErrorKind, Lake, Mirrors};
+use cannery_lake::fault::{Fault, Faults, Request};
+use cannery_lake::{ErrorKind, Lake, Mirrors, Remembered};
 
 use crate::engines::Engine;
 
@@ -11,6 +12,14 @@ fn mirrors(lakes: &[&Lake]) -> Mirrors {
     Mirrors::new(lakes.iter().map(|lake| (*lake).clone()).collect()).unwrap()
 }
 
+/// What a workspace knows of a lake that some stores had.
+fn known(lake: &str, stores: &[&str]) -> Remembered {
+    Remembered {
+        lake: lake.to_owned(),
+        stores: stores.iter().map(|id| (*id).to_owned()).collect(),
+    }
+}
+
 #[tokio::test]
 async fn a_new_lake_gets_one_id_in_all_mirrors_and_keeps_it() {
     let (one, two) = (Engine::memory().lake("a"), Engine::memory().lake("b"));
@@ -18,7 +27,7 @@ async fn a_new_lake_gets_one_id_in_all_mirrors_and_keeps_it() {
     assert!(first.created);
     assert_eq!(one.manifest().await.unwrap(), two.manifest().await.unwrap());
     let again = mirrors(&[&one, &two])
-        .establish(Some(&first.lake), ME)
+        .establish(Some(&known(&first.lake, &["main"])), ME)
         .await
         .unwrap();
     assert_eq!(
@@ -32,7 +41,7 @@ async fn a_new_mirror_joins_the_lake_that_is_there() {
     let (old, new) = (Engine::memory().lake(""), Engine::memory().lake(""));
     let made = mirrors(&[&old]).establish(None, ME).await.unwrap();
     let joined = mirrors(&[&new, &old])
-        .establish(Some(&made.lake), ME)
+        .establish(Some(&known(&made.lake, &[])), ME)
         .await
         .unwrap();
     assert_eq!(joined.lake, made.lake);
@@ -89,19 +98,75 @@ async fn another_lake_is_refused_with_the_reason() {
         ),
         (
             mirrors(&[&two]),
-            Some(made.lake.as_str()),
+            Some(known(&made.lake, &[])),
             "but this workspace belongs to lake",
         ),
         (
             mirrors(&[&Engine::memory().lake("")]),
-            Some(made.lake.as_str()),
+            Some(known(&made.lake, &[])),
             "it is another place, or was emptied",
         ),
     ] {
-        let error = mirrors.establish(expected, ME).await.unwrap_err();
+        let error = mirrors.establish(expected.as_ref(), ME).await.unwrap_err();
         assert_eq!(error.kind, ErrorKind::NotOurs);
         assert!(error.to_string().contains(reason), "{error}");
     }
+}
+
+#[tokio::test]
+async fn a_mirror_that_had_the_lake_is_made_anew_only_when_a_person_says_so() {
+    let (one, two) = (Engine::memory().lake(""), Engine::memory().lake(""));
+    let made = mirrors(&[&one]).establish(None, ME).await.unwrap();
+    let both = mirrors(&[&one, &two]);
+    let had = known(&made.lake, &["main"]);
+    for refused in [
+        both.establish(Some(&had), ME).await.map(drop),
+        both.establish_one(&two, &had).await.map(drop),
+        both.verify(Some(&had)).await,
+    ] {
+        let error = refused.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::NotOurs);
+        assert!(error.to_string().contains("or was emptied"), "{error}");
+        assert!(
+            error.to_string().contains("`cannery lake join main`"),
+            "{error}"
+        );
+    }
+    assert_eq!(two.manifest().await.unwrap(), None, "nothing was made");
+    assert!(both.join(&two, &had, ME).await.unwrap());
+    assert_eq!(two.manifest().await.unwrap(), one.manifest().await.unwrap());
+    assert!(!both.join(&two, &had, ME).await.unwrap(), "it is there");
+    both.establish(Some(&had), ME).await.unwrap();
+
+    // All of it was emptied: it is the same lake, with nothing in it.
+    let empty = Engine::memory().lake("");
+    assert!(mirrors(&[&empty]).join(&empty, &had, ME).await.unwrap());
+    let manifest = empty.manifest().await.unwrap().unwrap();
+    assert_eq!(manifest.lake, made.lake);
+    let other = known("another", &[]);
+    let error = both.join(&two, &other, ME).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::NotOurs);
+}
+
+#[tokio::test]
+async fn a_mirror_that_is_there_does_not_need_the_others() {
+    let faults = Faults::none();
+    faults.next(Request::Get, Fault::ErrorBefore, 10_000);
+    let dead = Engine::memory().with_faults(&faults).impatient_lake("");
+    let one = Engine::memory().lake("");
+    let made = mirrors(&[&one]).establish(None, ME).await.unwrap();
+    let both = mirrors(&[&dead, &one]);
+    let had = known(&made.lake, &["main"]);
+    assert!(!both.establish_one(&one, &had).await.unwrap());
+    let error = both.establish_one(&dead, &had).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Unavailable);
+    // A new one waits for somebody who has the lake.
+    let new = Engine::memory().lake("");
+    let error = mirrors(&[&dead, &new])
+        .establish_one(&new, &known(&made.lake, &[]))
+        .await;
+    assert_eq!(error.unwrap_err().kind, ErrorKind::Unavailable);
+    assert_eq!(new.manifest().await.unwrap(), None);
 }
 
 #[tokio::test]
