@@ -1,0 +1,1 @@
+create table touched_date (date text collate "C" not null primary key);

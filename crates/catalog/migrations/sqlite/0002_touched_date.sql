@@ -1,0 +1,1 @@
+create table touched_date (date text not null primary key) without rowid;
