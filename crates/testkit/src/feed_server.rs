@@ -162,6 +162,13 @@ impl FeedServer {
             .map(|script| script.seen.clone())
             .unwrap_or_default()
     }
+
+    /// How many requests `path` has seen.
+    #[must_use]
+    pub fn request_count(&self, path: &str) -> usize {
+        let paths = self.shared.paths();
+        paths.get(path).map_or(0, |script| script.seen.len())
+    }
 }
 
 impl Drop for FeedServer {

@@ -3,6 +3,7 @@
 //! | module | what it gives |
 //! |---|---|
 //! | [`records`] | seeded records and report files: same seed, same bytes |
+//! | [`reports`] | a bucket of reports like OONI's, good and bad, with what is in it |
 //! | [`feed_server`] | an HTTP server that misbehaves on request |
 //! | [`sim_disk`] | a disk that forgets what was not synced |
 //! | [`proxy`] | a TCP proxy that delays, cuts, refuses and swallows answers |
@@ -27,10 +28,12 @@ pub mod gcs;
 pub mod postgres;
 pub mod proxy;
 pub mod records;
+pub mod reports;
 pub mod s3;
 pub mod server;
 pub mod sim_disk;
 pub mod tools;
+pub mod usage;
 
 pub use error::{Error, Result};
 

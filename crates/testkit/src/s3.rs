@@ -5,6 +5,7 @@ use std::process::Command;
 
 use object_store::aws::{AwsAuthorizer, AwsCredential};
 use object_store::client::{HttpRequest, HttpRequestBody};
+use serde::Deserialize;
 use tempfile::TempDir;
 
 use crate::server::{self, Ready, Server};
@@ -25,17 +26,25 @@ pub struct S3Access {
     pub secret: String,
 }
 
+/// The file of requests, in the folder of the server.
+const REQUESTS: &str = "requests.jsonl";
+
 /// Its own command looks at a condition and then writes, in any number of threads: between the two another may write. Here
-/// one request changes something at a time.
+/// one request changes something at a time. Every request is written down before it is answered.
 const MOTO: &str = r#"
-import sys, threading
+import json, sys, threading
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
 from werkzeug.serving import run_simple
 
 moto = DomainDispatcherApplication(create_backend_app)
 changing = threading.Lock()
+writing = threading.Lock()
+requests = open(sys.argv[2], "a", buffering=1)
 
 def application(environ, start_response):
+    request = {"method": environ["REQUEST_METHOD"], "path": environ["PATH_INFO"], "range": environ.get("HTTP_RANGE")}
+    with writing:
+        requests.write(json.dumps(request) + "\n")
     if environ["REQUEST_METHOD"] in ("GET", "HEAD"):
         return moto(environ, start_response)
     with changing:
@@ -44,13 +53,24 @@ def application(environ, start_response):
 run_simple("127.0.0.1", int(sys.argv[1]), application, threaded=True, request_handler=MotoRequestHandler)
 "#;
 
+/// A request as the server got it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct S3Request {
+    /// GET, HEAD, PUT, POST or DELETE.
+    pub method: String,
+    /// `/<bucket>/<key>`.
+    pub path: String,
+    /// What the header `Range` says.
+    pub range: Option<String>,
+}
+
 /// A running server with an empty bucket.
 #[derive(Debug)]
 pub struct S3Server {
     access: S3Access,
     // Dropped before the folder that it writes to.
     _server: Server,
-    _dir: TempDir,
+    dir: TempDir,
 }
 
 impl S3Server {
@@ -60,9 +80,10 @@ impl S3Server {
     /// [`Error::MissingTool`], or the end of the log.
     pub async fn moto() -> Result<Self> {
         let program = tools::python("moto_server")?.with_file_name("python3");
-        let command = |port: u16, _: &S3Access, _: &Path| {
+        let command = |port: u16, _: &S3Access, dir: &Path| {
             let mut command = server::command(&program);
             command.args(["-c", MOTO, &port.to_string()]);
+            command.arg(dir.with_file_name(REQUESTS));
             command
         };
         Self::start("moto_server", command).await
@@ -110,8 +131,21 @@ impl S3Server {
         Ok(Self {
             access,
             _server: server,
-            _dir: dir,
+            dir,
         })
+    }
+
+    /// All requests so far, in their order; only moto tells of them.
+    ///
+    /// # Errors
+    /// When nobody wrote them down.
+    pub fn requests(&self) -> Result<Vec<S3Request>> {
+        let doing = "read the requests that the server wrote down";
+        let text = std::fs::read_to_string(self.dir.path().join(REQUESTS));
+        let text = text.map_err(Error::io(doing))?;
+        let lines = text.lines().map(serde_json::from_str);
+        let requests: std::result::Result<_, serde_json::Error> = lines.collect();
+        requests.map_err(|error| Error::failed(doing, &error))
     }
 
     /// How to reach it.
