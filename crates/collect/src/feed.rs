@@ -9,13 +9,14 @@
 //! | `writer.rs`, `slots.rs`, `depot.rs` | bodies and lines on the local disk |
 //! | `works.rs`, `busy.rs` | what is done behind the polls |
 //! | `pack.rs`, `disk_stream.rs` | from an hour's folder to its archive |
-//! | `ship.rs` | from the archive to every mirror |
+//! | `docks.rs`, `ship.rs`, `sound.rs` | from the archive to each mirror, if it is what it was |
 //! | `monitor.rs`, `metrics.rs` | what people and machines want to know |
 
 mod busy;
 mod collector;
 mod depot;
 mod disk_stream;
+mod docks;
 mod fetch;
 mod grid;
 mod metrics;
@@ -27,11 +28,13 @@ mod settings;
 mod shared;
 mod ship;
 mod slots;
+mod sound;
 mod works;
 mod writer;
 
 pub use collector::{Feeds, FeedsParts};
-pub use depot::Depot;
+pub use depot::{Depot, Unpacked};
+pub use docks::Cleared;
 pub use fetch::{Ask, DOWNLOADS_MAX, FetchError, FetchErrorKind, Fetched, Fetcher, Validators};
 pub use metrics::FeedMetrics;
 pub use monitor::Monitor;
@@ -41,3 +44,5 @@ pub use works::Left;
 
 #[cfg(test)]
 mod crash_tests;
+#[cfg(test)]
+mod damage_tests;

@@ -1,4 +1,4 @@
-//! The machine's clock, but for the hour.
+//! The machine's clock, but for the hours, which are short.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,23 +9,35 @@ use cannery_runtime::clock::{ClockSource, Sleep};
 use jiff::{SignedDuration, Timestamp};
 
 #[derive(Debug)]
-struct Shifted {
+struct ShortHours {
     real: Clock,
-    by: SignedDuration,
+    begun: Duration,
+    /// When the first hour began, had it been a whole one.
+    first: Timestamp,
+    hour: Duration,
 }
 
-/// A clock that runs as the real one does, and on which an hour ends after this time.
-pub(crate) fn hour_ends_after(time: Duration) -> Clock {
+/// A clock that runs as the real one does, and on which an hour ends every so often: of each hour there is only the end.
+pub(crate) fn hours_of(hour: Duration) -> Clock {
     let real = Clock::real();
-    let now = real.now();
-    let wanted = Hour::of(now).end() - SignedDuration::try_from(time).unwrap();
-    let by = wanted.duration_since(now);
-    Clock::from_source(Arc::new(Shifted { real, by }))
+    let first = Hour::of(real.now()).begin();
+    let begun = real.elapsed();
+    Clock::from_source(Arc::new(ShortHours {
+        real,
+        begun,
+        first,
+        hour,
+    }))
 }
 
-impl ClockSource for Shifted {
+impl ClockSource for ShortHours {
     fn now(&self) -> Timestamp {
-        self.real.now() + self.by
+        let passed = self.real.since(self.begun).as_nanos();
+        let number = i64::try_from(passed / self.hour.as_nanos()).unwrap();
+        let within = i64::try_from(passed % self.hour.as_nanos()).unwrap();
+        let left = self.hour.as_nanos() - u128::try_from(within).unwrap();
+        let end = self.first + SignedDuration::from_hours(number + 1);
+        end - SignedDuration::from_nanos(i64::try_from(left).unwrap())
     }
 
     fn elapsed(&self) -> Duration {

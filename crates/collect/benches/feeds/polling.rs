@@ -24,6 +24,9 @@ use crate::clock;
 use crate::server::Server;
 use crate::usage::{Used, cpu_seconds, machine_seconds, rss_bytes};
 
+/// So many hours pass.
+const HOURS: u32 = 5;
+
 /// What was seen.
 pub(crate) struct Polled {
     pub(crate) totals: Sums,
@@ -55,7 +58,7 @@ pub(crate) fn run(feeds: usize, time: Duration) -> Polled {
 }
 
 async fn poll(folder: &Path, server: &Server, feeds: usize, time: Duration) -> Polled {
-    let clock = clock::hour_ends_after(time / 2);
+    let clock = clock::hours_of(time / HOURS);
     let collector = Feeds::open(parts(folder, &clock).await).unwrap();
     let url = format!("http://127.0.0.1:{}", server.port);
     collector.set((0..feeds).map(|number| feed(number, &url)).collect());
@@ -99,7 +102,8 @@ async fn look(clock: &Clock, server: &Server, time: Duration, monitor: &Monitor)
         let end = time * tenth / 10;
         clock.sleep(end.saturating_sub(clock.since(begun))).await;
         missed.push(sums(monitor).0.missed);
-        if tenth == 3 {
+        // Two hours are packed by then, and what is kept for the next ones is there.
+        if tenth == 5 {
             first = processes.map(rss_bytes);
         }
     }
@@ -161,7 +165,7 @@ async fn parts(folder: &Path, clock: &Clock) -> FeedsParts {
         clock: clock.clone(),
         rng,
         mirrors: Mirrors::new(vec![lake(folder, clock)]).unwrap(),
-        journal: Journal::new("shipping", journal.await.unwrap()),
+        journals: vec![Journal::new("shipping", journal.await.unwrap())],
         fetcher: Fetcher::new(clock.clone(), 10_000).unwrap(),
         monitor: Monitor::open(Arc::new(RealDisk), &logs, clock.clone(), keep).unwrap(),
         uploads: Arc::new(Unheard),

@@ -6,7 +6,7 @@ pub(crate) struct Used {
     pub(crate) seconds: f64,
     /// User and system.
     pub(crate) cpu_seconds: f64,
-    /// After three tenths of the time.
+    /// In the middle of the time.
     pub(crate) rss_first: u64,
     /// At the end.
     pub(crate) rss_last: u64,

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::busy::Busy;
 use super::depot::Depot;
+use super::docks::{Cleared, Docks};
 use super::fetch::Fetcher;
 use super::monitor::Monitor;
 use super::pollers::Pollers;
@@ -32,8 +33,8 @@ pub struct FeedsParts {
     pub rng: Rng,
     /// Where archives go.
     pub mirrors: Mirrors,
-    /// The list of archives to be shipped, of this process alone. Losing it loses nothing.
-    pub journal: Journal,
+    /// For each of the mirrors, in their order, a list of archives to be shipped, of this process alone. Losing one loses nothing.
+    pub journals: Vec<Journal>,
     /// How they are downloaded.
     pub fetcher: Fetcher,
     /// What is remembered for people.
@@ -42,8 +43,8 @@ pub struct FeedsParts {
     pub uploads: Arc<dyn Uploads>,
     /// The name of this node in coverage.
     pub replica: String,
-    /// Whether the lake is known to be the right one: nothing is shipped before. Always, where nobody says it.
-    pub cleared: Option<watch::Receiver<bool>>,
+    /// Which mirrors are known to be the right ones: nothing is shipped to another. All, where nobody says it.
+    pub cleared: Option<watch::Receiver<Cleared>>,
 }
 
 /// The feeds of a process.
@@ -56,8 +57,11 @@ impl Feeds {
     /// Puts the parts together. Nothing is asked yet.
     ///
     /// # Errors
-    /// When the threads that write cannot be started.
+    /// When the threads that write cannot be started, or a mirror has no list.
     pub fn open(parts: FeedsParts) -> io::Result<Self> {
+        if parts.journals.len() != parts.mirrors.iter().count() {
+            return Err(io::Error::other("there is not one list for each mirror"));
+        }
         let writer = Writer::start(parts.depot.disk(), &parts.depot.downloads())?;
         let shared = Shared {
             clock: parts.clock,
@@ -70,15 +74,16 @@ impl Feeds {
             replica: parts.replica,
             habits: Habits::default(),
         };
-        let works = Works::new(
-            Arc::new(shared),
+        let shared = Arc::new(shared);
+        let docks = Docks::new(
+            Arc::clone(&shared),
             parts.mirrors,
-            parts.journal,
+            parts.journals,
             parts.uploads,
             parts.cleared,
         );
         Ok(Self {
-            works: Arc::new(works),
+            works: Arc::new(Works::new(shared, docks)),
             settings: watch::Sender::new(Vec::new()),
         })
     }
@@ -95,25 +100,24 @@ impl Feeds {
         &self.works.shared().monitor
     }
 
-    /// Collects until `stop`; then packs and ships everything, also of the hour that has begun, for at most what `limit`
-    /// says by then.
-    pub async fn run(&self, stop: CancellationToken, limit: watch::Receiver<Duration>) -> Left {
+    /// Collects until `stop`; then waits for the polls that are under way, and packs and ships everything, also of the hour that has begun,
+    /// all of it for at most what `limit` says by then. Polls have half of that time: what is there already is to be shipped, too.
+    pub async fn run(&self, stop: CancellationToken, mut limit: watch::Receiver<Duration>) -> Left {
         let ending = CancellationToken::new();
         let mut tasks = JoinSet::new();
         tasks.spawn(Arc::clone(&self.works).pack_hours(ending.clone()));
-        tasks.spawn(Arc::clone(&self.works).ship_listed(ending.clone()));
+        tasks.spawn(Arc::clone(self.works.docks()).ship_listed(ending.clone()));
         tasks.spawn(Arc::clone(&self.works).save_monitor(ending.clone()));
-        self.poll_all(&stop).await;
+        let stopped = self.poll_all(&stop, &mut limit).await;
         ending.cancel();
         while let Some(ended) = tasks.join_next().await {
             if let Err(error) = ended {
                 tracing::error!(%error, "a part of collecting feeds ended early");
             }
         }
-        let limit = *limit.borrow();
-        let left = self.flush(limit).await;
-        self.works.save_all().await;
-        left
+        let spent = self.works.shared().clock.since(stopped);
+        let left = limit.borrow().saturating_sub(spent);
+        self.flush(left).await
     }
 
     /// Packs and ships what is there, also of an hour that is not over, for at most `limit`. Nothing else may run.
@@ -122,11 +126,16 @@ impl Feeds {
         if clock.timeout(limit, self.works.flush()).await.is_err() {
             tracing::warn!("the time for shipping what feeds left is over");
         }
+        self.works.save_all().await;
         self.works.left().await
     }
 
-    /// Runs the pollers as the settings say, until `stop`.
-    async fn poll_all(&self, stop: &CancellationToken) {
+    /// Runs the pollers as the settings say, until `stop`; says when that was, by the monotonic clock.
+    async fn poll_all(
+        &self,
+        stop: &CancellationToken,
+        limit: &mut watch::Receiver<Duration>,
+    ) -> Duration {
         let mut settings = self.settings.subscribe();
         settings.mark_changed();
         let mut pollers = Pollers::new(Arc::clone(self.works.shared()));
@@ -140,6 +149,20 @@ impl Feeds {
                 }
             }
         }
-        pollers.stop().await;
+        let clock = &self.works.shared().clock;
+        let stopped = clock.elapsed();
+        pollers.stop(half_of(limit, clock, stopped)).await;
+        stopped
+    }
+}
+
+/// Ends when half of the limit, as it is by then, has passed since `begun`.
+async fn half_of(limit: &mut watch::Receiver<Duration>, clock: &Clock, begun: Duration) {
+    loop {
+        let half = *limit.borrow_and_update() / 2;
+        tokio::select! {
+            () = clock.sleep(half.saturating_sub(clock.since(begun))) => return,
+            Ok(()) = limit.changed() => {}
+        }
     }
 }

@@ -20,21 +20,21 @@ use object_store::memory::InMemory;
 use super::depot::Depot;
 use super::pack::pack;
 use super::shared::Habit;
-use super::ship::{Ship, Uploads};
+use super::ship::{Pens, Ship, Uploads};
 use super::slots::SLOTS_NAME;
 
-const WORKSPACE: &str = "/w";
+pub(super) const WORKSPACE: &str = "/w";
 
-fn feed() -> FeedId {
+pub(super) fn feed() -> FeedId {
     FeedId::new("f").unwrap()
 }
 
-fn hour() -> Hour {
+pub(super) fn hour() -> Hour {
     "20261115T18Z".parse().unwrap()
 }
 
 #[derive(Default)]
-struct Told(Mutex<Vec<String>>);
+pub(super) struct Told(Mutex<Vec<String>>);
 
 #[async_trait]
 impl Uploads for Told {
@@ -44,7 +44,7 @@ impl Uploads for Told {
 }
 
 /// Names of bodies that were acknowledged as stored.
-fn bodies(disk: &SimDisk) -> BTreeSet<String> {
+pub(super) fn bodies(disk: &SimDisk) -> BTreeSet<String> {
     let depot = depot(disk);
     let folder = depot.hour(&feed(), hour());
     create_dir_all(disk, &folder).unwrap();
@@ -61,11 +61,11 @@ fn bodies(disk: &SimDisk) -> BTreeSet<String> {
     names
 }
 
-fn depot(disk: &SimDisk) -> Depot {
+pub(super) fn depot(disk: &SimDisk) -> Depot {
     Depot::new(Arc::new(disk.clone()), Path::new(WORKSPACE))
 }
 
-fn lake(id: &str, faults: &Faults, inner: &Arc<InMemory>) -> Lake {
+pub(super) fn lake(id: &str, faults: &Faults, inner: &Arc<InMemory>) -> Lake {
     let store = FaultStore::new(Arc::clone(inner) as _, faults.clone(), Clock::real());
     Lake::new(Parts {
         id: id.to_owned(),
@@ -85,26 +85,30 @@ fn lake(id: &str, faults: &Faults, inner: &Arc<InMemory>) -> Lake {
 }
 
 /// One life of a process: packs what is there, ships what waits.
-async fn live(disk: &SimDisk, mirrors: &Mirrors) -> io::Result<()> {
+pub(super) async fn live(disk: &SimDisk, mirrors: &Mirrors) -> io::Result<()> {
     let depot = depot(disk);
     for (feed, hour) in depot.hours()? {
         pack(&depot, (&feed, hour), "node", Habit::default())?;
     }
-    let uploads = Told::default();
+    let (uploads, pens) = (Told::default(), Pens::default());
     let ship = Ship {
         depot: &depot,
         mirrors,
+        pens: &pens,
         uploads: &uploads,
         told: &|_, _, _| {},
     };
     for name in depot.waiting()? {
-        ship.ship(&name).await.map_err(io::Error::other)?;
+        let ships = mirrors.iter().map(|lake| ship.ship(&name, lake));
+        for shipped in futures::future::join_all(ships).await {
+            shipped.map_err(io::Error::other)?;
+        }
     }
     Ok(())
 }
 
 /// The bodies that a lake holds, each in an archive that is whole.
-async fn held(lake: &Lake) -> BTreeSet<String> {
+pub(super) async fn held(lake: &Lake) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for entry in lake.list_all(None).await.unwrap() {
         let object = lake.get(&entry.key, 1 << 20).await.unwrap();

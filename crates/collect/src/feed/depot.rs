@@ -3,7 +3,7 @@
 //! ```text
 //! <workspace>/downloads/<feed>/<yyyy>/<mm>/<dd>/<hh>/<bodies>, .slots
 //!            /archives/<feed>/<yyyy>/<mm>/<dd>/<archives>, .<archive>.receipt
-//!            /damaged/<bodies that are not what their names say>
+//!            /damaged/<bodies and archives that are not what their names say>
 //! ```
 
 use std::ffi::OsStr;
@@ -11,7 +11,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use cannery_formats::feed::{ArchiveName, FeedId, FoundName, Hour};
+use cannery_formats::Digest;
+use cannery_formats::feed::{ArchiveName, FeedId, FoundName, Hour, Member};
 use cannery_runtime::disk::{Disk, Kind, create_dir_all};
 
 /// The folders of all feeds of a workspace; clones are the same.
@@ -63,17 +64,37 @@ impl Depot {
             .with_file_name(format!(".{name}.receipt"))
     }
 
-    /// Sets a file aside that is not what its name says. It stays for a person to look at.
+    /// Sets a file aside that is not what its name says. It stays for a person to look at, and takes the place of no other.
     pub(super) fn set_aside(&self, path: &Path) -> io::Result<PathBuf> {
         let folder = self.workspace.join("damaged");
         create_dir_all(&*self.disk, &folder)?;
-        let aside = folder.join(path.file_name().unwrap_or_default());
+        let name = path.file_name().unwrap_or_default();
+        let mut aside = folder.join(name);
+        let mut number = 1;
+        while self.disk.metadata(&aside).is_ok() {
+            number += 1;
+            let mut other = name.to_owned();
+            other.push(format!(".{number}"));
+            aside = folder.join(other);
+        }
         self.disk.rename(path, &aside)?;
         self.disk.sync_dir(&folder)?;
         Ok(aside)
     }
 
-    /// The hours that have bodies, in order of feeds; folders that are no feed's are passed over.
+    /// What was set aside because it is not what its name says, now or before.
+    ///
+    /// # Errors
+    /// As the disk says; never a part of it.
+    pub fn damaged(&self) -> io::Result<Vec<PathBuf>> {
+        let folder = self.workspace.join("damaged");
+        let entries = self.entries(&folder)?.into_iter();
+        let mut damaged: Vec<_> = entries.map(|(_, name)| folder.join(name)).collect();
+        damaged.sort();
+        Ok(damaged)
+    }
+
+    /// The hours that have a folder, in order of feeds; folders that are no feed's are passed over.
     ///
     /// # Errors
     /// As the disk says; never a part of them.
@@ -86,6 +107,29 @@ impl Depot {
             }
         }
         Ok(hours)
+    }
+
+    /// What is not packed: the hours that have something to pack, and what lies in the folders of hours and never will be packed.
+    ///
+    /// # Errors
+    /// As the disk says; never a part of it.
+    pub fn unpacked(&self) -> io::Result<Unpacked> {
+        let mut found = Unpacked::default();
+        for (feed, hour) in self.hours()? {
+            let folder = self.hour(&feed, hour);
+            let entries = self.entries(&folder)?;
+            let count = entries.len();
+            let odd = entries
+                .into_iter()
+                .filter(|(kind, name)| !is_ours(*kind, name));
+            let odd: Vec<PathBuf> = odd.map(|(_, name)| folder.join(name)).collect();
+            if odd.len() < count || count == 0 {
+                found.hours.push((feed, hour));
+            }
+            found.odd.extend(odd);
+        }
+        found.odd.sort();
+        Ok(found)
     }
 
     /// The archives that wait for being shipped.
@@ -170,13 +214,31 @@ impl Depot {
     }
 }
 
+/// What [`Depot::unpacked`] finds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unpacked {
+    /// The hours that have something to pack, in order of feeds.
+    pub hours: Vec<(FeedId, Hour)>,
+    /// Links, pipes, folders, and files whose names no archive can hold. Nobody opens, follows or removes them.
+    pub odd: Vec<PathBuf>,
+}
+
+/// Whether it can be packed, or is removed when the hour is packed.
+fn is_ours(kind: Kind, name: &OsStr) -> bool {
+    let fits = |name: &str| Member::new(name, 0, Digest::of(b"")).is_ok();
+    kind == Kind::File && (is_unfinished(name) || name.to_str().is_some_and(fits))
+}
+
 /// The archive of a name in the folder of a day.
 fn archive_of_day(feed: &FeedId, day: &str, name: &str) -> Option<ArchiveName> {
     (0..24)
         .filter_map(|hour| Hour::from_folder(&format!("{day}/{hour:02}")).ok())
         .find_map(|hour| match FoundName::of(feed, hour, name) {
             FoundName::Ours(name) => Some(name),
-            FoundName::Foreign | FoundName::Tombstone | FoundName::Unknown => None,
+            FoundName::Foreign
+            | FoundName::Tombstone
+            | FoundName::SetAside(_)
+            | FoundName::Unknown => None,
         })
 }
 
@@ -220,5 +282,43 @@ mod tests {
         assert_eq!(depot.waiting().unwrap(), [name]);
         depot.prune(&depot.hour(&feed, hour)).unwrap();
         assert_eq!(depot.hours().unwrap(), []);
+    }
+
+    #[test]
+    fn what_is_no_file_of_ours_is_not_waited_for_and_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let depot = Depot::new(Arc::new(RealDisk), dir.path());
+        let (feed, hour) = (
+            FeedId::new("a").unwrap(),
+            "20261115T18Z".parse::<Hour>().unwrap(),
+        );
+        let folder = depot.hour(&feed, hour);
+        let pipe = folder.join(".slots");
+        create_dir_all(&RealDisk, &folder.join("folder")).unwrap();
+        create_dir_all(&RealDisk, &folder.join(".x.part")).unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", folder.join("link")).unwrap();
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &pipe,
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::RWXU,
+            0,
+        )
+        .unwrap();
+        let odd = [".slots", ".x.part", "folder", "link"].map(|name| folder.join(name));
+        let only_odd = Unpacked {
+            hours: Vec::new(),
+            odd: odd.to_vec(),
+        };
+        assert_eq!(depot.unpacked().unwrap(), only_odd);
+        // Nothing is opened, and nothing is changed.
+        let habit = super::super::shared::Habit::default();
+        let packed = super::super::pack::pack(&depot, (&feed, hour), "r", habit).unwrap();
+        assert_eq!(packed, None);
+        write_durably(&RealDisk, &folder.join("body"), b"x").unwrap();
+        assert_eq!(depot.unpacked().unwrap().hours, [(feed.clone(), hour)]);
+        let packed = super::super::pack::pack(&depot, (&feed, hour), "r", habit).unwrap();
+        assert_eq!(packed.unwrap().bodies, 1);
+        assert_eq!(depot.unpacked().unwrap(), only_odd);
     }
 }

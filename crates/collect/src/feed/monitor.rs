@@ -20,7 +20,7 @@ use jiff::Timestamp;
 pub use lateness::Lateness;
 pub use minute::{Minute, MinuteNumber};
 use record::Line;
-pub use record::{Done, Task, TaskKind, Totals};
+pub use record::{Done, LastFailure, Task, TaskKind, Totals};
 use shelf::Shelf;
 
 /// How many tasks of a kind are remembered of each feed.
@@ -47,6 +47,8 @@ struct Inner {
     keep: Duration,
     feeds: Mutex<BTreeMap<FeedId, Known>>,
     lateness: lateness::Counts,
+    /// As they are on the disk, as far as they were written here.
+    saved_totals: Mutex<BTreeMap<FeedId, Totals>>,
     shelf: Shelf,
 }
 
@@ -56,7 +58,6 @@ struct Known {
     totals: Totals,
     minutes: VecDeque<(MinuteNumber, Minute)>,
     tasks: VecDeque<Task>,
-    last_failure: Option<(Timestamp, String)>,
     /// Archives that not every mirror has.
     waiting: BTreeSet<ArchiveName>,
     /// What is not on the disk yet begins here.
@@ -71,8 +72,6 @@ pub struct FeedView {
     pub totals: Totals,
     /// The minutes that are remembered, oldest first; those without a poll are left out.
     pub minutes: Vec<(MinuteNumber, Minute)>,
-    /// The last failure of a poll.
-    pub last_failure: Option<(Timestamp, String)>,
 }
 
 impl Monitor {
@@ -108,6 +107,7 @@ impl Monitor {
             keep,
             feeds: Mutex::new(feeds),
             lateness: lateness::Counts::default(),
+            saved_totals: Mutex::default(),
             shelf,
         })))
     }
@@ -128,7 +128,10 @@ impl Monitor {
                 Polled::Failed(reason) => {
                     known.minute(at).failed();
                     known.totals.failed += 1;
-                    known.last_failure = Some((at, reason.clone()));
+                    known.totals.last_failure = Some(LastFailure {
+                        at,
+                        reason: reason.clone(),
+                    });
                     return;
                 }
             }
@@ -195,7 +198,6 @@ impl Monitor {
         Some(FeedView {
             totals: known.totals.clone(),
             minutes: known.minutes.iter().copied().collect(),
-            last_failure: known.last_failure.clone(),
         })
     }
 
@@ -224,6 +226,21 @@ impl Monitor {
         self.save_until(MinuteNumber::of(self.0.clock.now()))
     }
 
+    /// Writes the totals if they changed: `cannery feed status` reads them.
+    ///
+    /// # Errors
+    /// As [`Monitor::save`].
+    pub fn save_totals(&self) -> io::Result<()> {
+        let totals = self.totals();
+        let saved = &self.0.saved_totals;
+        let mut saved = saved.lock().unwrap_or_else(PoisonError::into_inner);
+        if *saved != totals {
+            self.0.shelf.keep_totals(&totals)?;
+            *saved = totals;
+        }
+        Ok(())
+    }
+
     /// The same with the minute that has begun, for the end of the process.
     ///
     /// # Errors
@@ -235,21 +252,17 @@ impl Monitor {
     fn save_until(&self, end: MinuteNumber) -> io::Result<()> {
         let now = self.0.clock.now();
         let oldest = now.checked_sub(self.0.keep).unwrap_or(Timestamp::MIN);
-        let (lines, totals) = {
+        let lines = {
             let mut feeds = self.lock();
             let mut lines = Vec::new();
             for (feed, known) in feeds.iter_mut() {
                 known.forget_before(oldest);
                 known.unsaved(feed, end, &mut lines);
             }
-            let totals: BTreeMap<FeedId, Totals> = feeds
-                .iter()
-                .map(|(feed, known)| (feed.clone(), known.totals.clone()))
-                .collect();
-            (lines, totals)
+            lines
         };
         self.0.shelf.append(now, &lines)?;
-        self.0.shelf.keep_totals(&totals)?;
+        self.save_totals()?;
         self.0.shelf.forget_before(oldest)
     }
 

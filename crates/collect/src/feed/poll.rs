@@ -58,8 +58,8 @@ impl Poller {
         }
     }
 
-    /// Asks until `stop`; then everything that was learnt is written.
-    pub(super) async fn run(mut self, stop: CancellationToken) {
+    /// Asks until `stop`, and waits for the answer that is under way until `abandon`; then everything that was learnt is written.
+    pub(super) async fn run(mut self, stop: CancellationToken, abandon: CancellationToken) {
         let clock = self.shared.clock.clone();
         let spread = self.shared.rng.jitter(self.feed.periodicity.min(SPREAD));
         let mut grid = Grid::new(clock.elapsed() + spread, self.feed.periodicity);
@@ -71,7 +71,7 @@ impl Poller {
                 () = clock.sleep(pause) => {}
             }
             let (time, hour) = self.shared.busy.begin(&self.feed.id, &clock);
-            if self.poll(grid.due(), time, hour, &stop).await.is_none() {
+            if self.poll(grid.due(), time, hour, &abandon).await.is_none() {
                 break;
             }
             let missed = grid.advance(clock.elapsed());
@@ -82,13 +82,13 @@ impl Poller {
         self.flush().await;
     }
 
-    /// Nothing when it was told to stop meanwhile: then nobody asked.
+    /// Nothing when it was told not to wait any longer: then nobody asked.
     async fn poll(
         &mut self,
         due: Duration,
         time: Timestamp,
         hour: Hour,
-        stop: &CancellationToken,
+        abandon: &CancellationToken,
     ) -> Option<()> {
         if self.lines.hour.is_some_and(|before| before != hour) {
             self.flush().await;
@@ -102,7 +102,7 @@ impl Poller {
         let fetched = tokio::select! {
             biased;
             fetched = self.shared.fetcher.fetch(&self.feed.ask, validators) => fetched,
-            () = stop.cancelled() => return None,
+            () = abandon.cancelled() => return None,
         };
         let latency = clock.since(begun);
         let polled = match fetched {

@@ -25,7 +25,10 @@ pub(super) struct Pollers {
 
 struct Running {
     feed: FeedSettings,
+    /// No further poll begins.
     stop: CancellationToken,
+    /// The poll that is under way is not waited for.
+    abandon: CancellationToken,
 }
 
 impl Pollers {
@@ -44,7 +47,9 @@ impl Pollers {
         let mut ending = Vec::new();
         for (id, running) in &self.running {
             if wanted.get(id) != Some(&running.feed) {
+                // It is asked again at once, as it is wanted now.
                 running.stop.cancel();
+                running.abandon.cancel();
                 ending.push(id.clone());
             }
         }
@@ -60,19 +65,21 @@ impl Pollers {
     }
 
     fn start(&mut self, feed: FeedSettings) {
-        let (id, stop) = (feed.id.clone(), CancellationToken::new());
+        let id = feed.id.clone();
+        let (stop, abandon) = (CancellationToken::new(), CancellationToken::new());
         self.running.insert(
             id.clone(),
             Running {
                 feed: feed.clone(),
                 stop: stop.clone(),
+                abandon: abandon.clone(),
             },
         );
         let shared = Arc::clone(&self.shared);
         self.tasks.spawn(async move {
             while !stop.is_cancelled() {
                 let poller = Poller::new(feed.clone(), Arc::clone(&shared));
-                let polling = AssertUnwindSafe(poller.run(stop.clone()));
+                let polling = AssertUnwindSafe(poller.run(stop.clone(), abandon.clone()));
                 if polling.catch_unwind().await.is_err() {
                     tracing::error!(feed = %id, "asking a feed ended by a mistake in the program; it begins anew");
                     shared.busy.end(&id);
@@ -92,12 +99,24 @@ impl Pollers {
         }
     }
 
-    /// Ends all of them; what they learnt is written.
-    pub(super) async fn stop(&mut self) {
+    /// Ends all of them; what they learnt is written. The polls that are under way are waited for until `patience` ends.
+    pub(super) async fn stop(&mut self, patience: impl Future<Output = ()>) {
         for running in self.running.values() {
             running.stop.cancel();
         }
-        while self.tasks.join_next().await.is_some() {}
+        tokio::select! {
+            biased;
+            () = self.all_ended() => {}
+            () = patience => {}
+        }
+        for running in self.running.values() {
+            running.abandon.cancel();
+        }
+        self.all_ended().await;
         self.running.clear();
+    }
+
+    async fn all_ended(&mut self) {
+        while self.tasks.join_next().await.is_some() {}
     }
 }

@@ -1,6 +1,8 @@
-//! Shipping an archive: to every mirror, unless its hour was deleted on purpose; then the local one goes.
+//! Shipping an archive: to each mirror by itself, unless its hour was deleted on purpose; once all have it the local one goes.
+//! What the disk damaged meanwhile is shipped nowhere, but set aside.
 
 use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
 use std::sync::Arc;
 
@@ -15,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::depot::Depot;
 use super::disk_stream::FileReader;
+use super::sound::{Verdict, examine};
 use crate::blocking::blocking;
 
 /// What is longer is not brought into memory.
@@ -38,6 +41,8 @@ pub(super) enum ShipError {
         name: ArchiveName,
         lake: String,
         why: String,
+        /// Whether it is about the store, and not about this archive.
+        is_of_the_store: bool,
     },
     #[error("cannot ship `{name}` to `{lake}`: another archive of this name is there: {why}")]
     Conflict {
@@ -47,6 +52,13 @@ pub(super) enum ShipError {
     },
     #[error("cannot ship `{name}`: {why}")]
     Disk { name: ArchiveName, why: io::Error },
+    #[error("cannot ship `{name}`: {why}; it was set aside as `{aside}`, {next}")]
+    Damaged {
+        name: ArchiveName,
+        why: String,
+        aside: String,
+        next: String,
+    },
 }
 
 /// What came of one upload.
@@ -64,51 +76,112 @@ struct Receipt {
     stores: BTreeSet<String>,
 }
 
+/// What lies on the disk under the name of an archive.
+enum Cargo {
+    Gone,
+    Sound(Body),
+    /// Because.
+    Damaged(String),
+}
+
 type Told<'a> = dyn Fn(&ArchiveName, &str, Result<Upload, &ShipError>) + Sync + 'a;
+
+impl ShipError {
+    /// Whether every other archive would have met the same in this store.
+    pub(super) fn is_of_the_store(&self) -> bool {
+        match self {
+            Self::Lake {
+                is_of_the_store, ..
+            } => *is_of_the_store,
+            Self::Conflict { .. } | Self::Disk { .. } | Self::Damaged { .. } => false,
+        }
+    }
+}
+
+/// Those who write down at the same time that a store has an archive take turns: each adds to what the others wrote.
+#[derive(Debug, Default)]
+pub(super) struct Pens([tokio::sync::Mutex<()>; 16]);
+
+impl Pens {
+    async fn take(&self, name: &ArchiveName) -> tokio::sync::MutexGuard<'_, ()> {
+        let mut hasher = DefaultHasher::new();
+        name.to_string().hash(&mut hasher);
+        let count = self.0.len() as u64;
+        let at = usize::try_from(hasher.finish() % count).expect("it is below the count");
+        self.0[at].lock().await
+    }
+}
 
 pub(super) struct Ship<'a> {
     pub(super) depot: &'a Depot,
     pub(super) mirrors: &'a Mirrors,
+    pub(super) pens: &'a Pens,
     pub(super) uploads: &'a dyn Uploads,
     /// Told of every upload as it ends.
     pub(super) told: &'a Told<'a>,
 }
 
 impl Ship<'_> {
-    /// Does what is left to do of an archive. May be repeated at any time.
-    pub(super) async fn ship(&self, name: &ArchiveName) -> Result<(), ShipError> {
+    /// Does what is left to do of an archive for one mirror; whether nothing is left for any of them. May be repeated at any time,
+    /// and done for several mirrors at once.
+    pub(super) async fn ship(&self, name: &ArchiveName, lake: &Lake) -> Result<bool, ShipError> {
         let failed = |why| ShipError::Disk {
             name: name.clone(),
             why,
         };
-        let Some(body) = self.body(name).await.map_err(failed)? else {
+        let receipt = self.receipt(name).await.map_err(failed)?;
+        if receipt.stores.contains(lake.id()) {
+            return self
+                .forget_if_everywhere(name, &receipt)
+                .await
+                .map_err(failed);
+        }
+        let body = match self.cargo(name).await.map_err(failed)? {
+            Cargo::Sound(body) => body,
+            Cargo::Damaged(why) => {
+                self.set_aside(name, lake, why).await.map_err(failed)?;
+                return Ok(true);
+            }
             // It was done before, and only the list did not hear of it.
-            return self.forget(name).await.map_err(failed);
+            Cargo::Gone => {
+                self.forget(name).await.map_err(failed)?;
+                return Ok(true);
+            }
         };
-        let mut receipt = self.receipt(name).await.map_err(failed)?;
-        let mut first_error = None;
-        for lake in self.mirrors.iter() {
-            if receipt.stores.contains(lake.id()) {
-                continue;
-            }
-            let uploaded = self.upload(name, lake, body.clone()).await;
-            (self.told)(name, lake.id(), uploaded.as_ref().copied());
-            match uploaded {
-                Ok(upload) => {
-                    receipt.stores.insert(lake.id().to_owned());
-                    self.keep_receipt(name, &receipt).await.map_err(failed)?;
-                    if upload == Upload::Stored {
-                        let (feed, hour) = (&name.feed, name.hour);
-                        self.uploads.uploaded(lake.id(), feed, hour).await;
-                    }
-                }
-                Err(error) => first_error = first_error.or(Some(error)),
-            }
+        let uploaded = self.upload(name, lake, body).await;
+        (self.told)(name, lake.id(), uploaded.as_ref().copied());
+        let upload = uploaded?;
+        let receipt = self.sign(name, lake).await.map_err(failed)?;
+        if upload == Upload::Stored {
+            let (feed, hour) = (&name.feed, name.hour);
+            self.uploads.uploaded(lake.id(), feed, hour).await;
         }
-        match first_error {
-            Some(error) => Err(error),
-            None => self.forget(name).await.map_err(failed),
+        self.forget_if_everywhere(name, &receipt)
+            .await
+            .map_err(failed)
+    }
+
+    /// Writes down durably that a mirror has an archive.
+    async fn sign(&self, name: &ArchiveName, lake: &Lake) -> io::Result<Receipt> {
+        let _pen = self.pens.take(name).await;
+        let mut receipt = self.receipt(name).await?;
+        receipt.stores.insert(lake.id().to_owned());
+        self.keep_receipt(name, &receipt).await?;
+        Ok(receipt)
+    }
+
+    async fn forget_if_everywhere(
+        &self,
+        name: &ArchiveName,
+        receipt: &Receipt,
+    ) -> io::Result<bool> {
+        let has = |lake: &Lake| receipt.stores.contains(lake.id());
+        let is_everywhere = self.mirrors.iter().all(has);
+        if is_everywhere {
+            let _pen = self.pens.take(name).await;
+            self.forget(name).await?;
         }
+        Ok(is_everywhere)
     }
 
     async fn upload(
@@ -117,14 +190,14 @@ impl Ship<'_> {
         lake: &Lake,
         body: Body,
     ) -> Result<Upload, ShipError> {
-        let failed = |why: String| ShipError::Lake {
+        let failed = |error: cannery_lake::Error| ShipError::Lake {
             name: name.clone(),
             lake: lake.id().to_owned(),
-            why,
+            why: error.to_string(),
+            is_of_the_store: error.kind.is_of_the_store(),
         };
         let key = Key::feed_archive(name);
-        let put = lake.put_new(&key, body).await;
-        match put.map_err(|error| failed(error.to_string()))? {
+        match lake.put_new(&key, body).await.map_err(failed)? {
             PutNew::Created | PutNew::Same => {}
             PutNew::Different => self.compare(name, lake, &key).await?,
         }
@@ -132,10 +205,9 @@ impl Ship<'_> {
         let tombstone = Key::feed_tombstone(&name.feed, name.hour);
         match lake.head(&tombstone).await {
             Err(error) if error.kind == ErrorKind::Absent => Ok(Upload::Stored),
-            Err(error) => Err(failed(error.to_string())),
+            Err(error) => Err(failed(error)),
             Ok(_) => {
-                let deleted = lake.delete(&key).await;
-                deleted.map_err(|error| failed(error.to_string()))?;
+                lake.delete(&key).await.map_err(failed)?;
                 tracing::warn!(%key, store = lake.id(), "removed again: its hour was deleted on purpose");
                 Ok(Upload::Unwanted)
             }
@@ -161,21 +233,52 @@ impl Ship<'_> {
         }
     }
 
-    /// The archive; nothing when it is gone.
-    async fn body(&self, name: &ArchiveName) -> io::Result<Option<Body>> {
+    /// The archive, once it was seen to be what its name says. What fits into memory is what was looked at.
+    async fn cargo(&self, name: &ArchiveName) -> io::Result<Cargo> {
         let (disk, path) = (Arc::clone(self.depot.disk()), self.depot.archive(name));
+        let name = name.clone();
         blocking(move || {
             let file = match disk.open(&path, Open::Read) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Cargo::Gone),
                 opened => opened?,
             };
-            if file.len()? > MEMORY_BYTES_MAX {
-                return Ok(Some(Body::File(path)));
-            }
-            let content = read_file(&*file, MEMORY_BYTES_MAX)?;
-            Ok(Some(Body::Bytes(Bytes::from(content))))
+            let (verdict, body) = if file.len()? > MEMORY_BYTES_MAX {
+                (examine(FileReader::new(&*file), &name)?, Body::File(path))
+            } else {
+                let content = Bytes::from(read_file(&*file, MEMORY_BYTES_MAX)?);
+                (examine(&*content, &name)?, Body::Bytes(content))
+            };
+            Ok(match verdict {
+                Verdict::Sound => Cargo::Sound(body),
+                Verdict::Damaged(why) => Cargo::Damaged(why),
+            })
         })
         .await
+    }
+
+    /// A damaged archive goes where a person finds it, and is told of once. The mirrors that have it keep it.
+    async fn set_aside(&self, name: &ArchiveName, lake: &Lake, why: String) -> io::Result<()> {
+        let _pen = self.pens.take(name).await;
+        let stores = self.receipt(name).await?.stores;
+        let (depot, path) = (self.depot.clone(), self.depot.archive(name));
+        let aside = match blocking(move || depot.set_aside(&path)).await {
+            // Whoever ships it to another mirror was faster.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            aside => aside?,
+        };
+        let next = match stores.first() {
+            None => "and no object storage is known to have it: look at the disk".to_owned(),
+            Some(store) => format!("and `{store}` has it: run `cannery audit --fix`"),
+        };
+        let error = ShipError::Damaged {
+            name: name.clone(),
+            why,
+            aside: aside.display().to_string(),
+            next,
+        };
+        tracing::error!(%error, "an archive was damaged on the disk");
+        (self.told)(name, lake.id(), Err(&error));
+        self.forget(name).await
     }
 
     async fn receipt(&self, name: &ArchiveName) -> io::Result<Receipt> {
@@ -183,7 +286,11 @@ impl Ship<'_> {
         blocking(move || {
             match cannery_runtime::disk::read(&*disk, &path, RECEIPT_BYTES_MAX) {
                 // One that cannot be read proves nothing: everything is shipped again.
-                Ok(text) => Ok(serde_json::from_slice(&text).unwrap_or_default()),
+                Ok(text) => Ok(serde_json::from_slice(&text).unwrap_or_else(|error| {
+                    let file = path.display();
+                    tracing::warn!(%file, %error, "a receipt is damaged; its archive is shipped again");
+                    Receipt::default()
+                })),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Receipt::default()),
                 Err(error) => Err(error),
             }
@@ -238,6 +345,8 @@ pub(super) fn from_list_key(key: &str) -> Option<ArchiveName> {
     let (feed, hour, name) = key.as_feed_object()?;
     match FoundName::of(&feed, hour, name) {
         FoundName::Ours(name) => Some(name),
-        FoundName::Foreign | FoundName::Tombstone | FoundName::Unknown => None,
+        FoundName::Foreign | FoundName::Tombstone | FoundName::SetAside(_) | FoundName::Unknown => {
+            None
+        }
     }
 }

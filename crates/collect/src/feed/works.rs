@@ -1,34 +1,28 @@
-//! What is done behind the polls: hours are packed, archives shipped, and what people want to know is kept.
+//! What is done behind the polls: hours are packed, their archives handed to the docks, and what people want to know is kept.
 
 use std::fmt;
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use cannery_formats::feed::{ArchiveName, FeedId, Hour};
-use cannery_journal::worker::{Handler, Outcome, Work, Worker};
-use cannery_journal::{Data, Date, Journal, NewEntry};
-use cannery_lake::Mirrors;
-use futures::stream::{self, StreamExt as _};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::depot::Unpacked;
+use super::docks::Docks;
 use super::monitor::{Task, TaskKind};
 use super::pack::{Packed, pack};
 use super::shared::Shared;
-use super::ship::{Ship, ShipError, Upload, Uploads, from_list_key, list_key};
 use crate::blocking::blocking;
-use crate::turns::Turns;
 
 /// How often hours are looked for that could not be packed when they ended.
 const PACK_EVERY: Duration = Duration::from_secs(60);
 /// And how soon when somebody still wrote to one, or it could not be packed.
 const PACK_SOON: Duration = Duration::from_secs(1);
 const SAVE_EVERY: Duration = Duration::from_secs(60);
-const SHIPS_AT_ONCE: usize = 4;
-const PAUSE_FIRST: Duration = Duration::from_secs(1);
-const PAUSE_MAX: Duration = Duration::from_secs(300);
+const TOTALS_EVERY: Duration = Duration::from_secs(2);
 
 /// What is not in the lake when a flush ends.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,6 +31,11 @@ pub struct Left {
     pub archives: Vec<ArchiveName>,
     /// Hours that are not packed.
     pub hours: Vec<(FeedId, Hour)>,
+    /// What lies in the folders of hours and is not ours: links, pipes, folders, files with impossible names. It stays where it is, and
+    /// nothing waits for it.
+    pub odd: Vec<PathBuf>,
+    /// What the disk damaged and was set aside, by this process or one before. Nothing waits for it either.
+    pub damaged: Vec<PathBuf>,
     /// Why it is not known what is left.
     pub unknown: Option<String>,
 }
@@ -62,30 +61,17 @@ impl fmt::Display for Left {
 
 pub(super) struct Works {
     shared: Arc<Shared>,
-    mirrors: Mirrors,
-    journal: Journal,
-    uploads: Arc<dyn Uploads>,
-    turns: Turns,
-    /// Whether the lake is known to be the right one.
-    cleared: Option<watch::Receiver<bool>>,
+    docks: Arc<Docks>,
 }
 
 impl Works {
-    pub(super) fn new(
-        shared: Arc<Shared>,
-        mirrors: Mirrors,
-        journal: Journal,
-        uploads: Arc<dyn Uploads>,
-        cleared: Option<watch::Receiver<bool>>,
-    ) -> Self {
-        Self {
-            shared,
-            mirrors,
-            journal,
-            uploads,
-            turns: Turns::default(),
-            cleared,
-        }
+    pub(super) fn new(shared: Arc<Shared>, docks: Docks) -> Self {
+        let docks = Arc::new(docks);
+        Self { shared, docks }
+    }
+
+    pub(super) fn docks(&self) -> &Arc<Docks> {
+        &self.docks
     }
 
     pub(super) fn shared(&self) -> &Arc<Shared> {
@@ -151,8 +137,10 @@ impl Works {
         match packed {
             Ok(None) => true,
             Ok(Some(packed)) => {
+                let (bodies, bytes) = (packed.bodies, packed.archive_bytes);
+                tracing::info!(archive = %packed.name, bodies, bytes, "packed an hour");
                 self.remember_packed(feed, hour, Ok(&packed));
-                self.list(&packed.name).await;
+                self.docks.list(&packed.name).await;
                 true
             }
             Err(error) => {
@@ -166,8 +154,11 @@ impl Works {
     fn remember_packed(&self, feed: &FeedId, hour: Hour, packed: Result<&Packed, &io::Error>) {
         let did = match packed {
             Ok(packed) => format!(
-                "packed {} bodies into {} bytes: {}",
-                packed.bodies, packed.archive_bytes, packed.name
+                "packed {} {} into {} bytes: {}",
+                packed.bodies,
+                if packed.bodies == 1 { "body" } else { "bodies" },
+                packed.archive_bytes,
+                packed.name
             ),
             Err(error) => error.to_string(),
         };
@@ -188,7 +179,7 @@ impl Works {
         match blocking(move || depot.waiting()).await {
             Ok(waiting) => {
                 for name in waiting {
-                    self.list(&name).await;
+                    self.docks.list(&name).await;
                 }
             }
             Err(error) => {
@@ -197,109 +188,34 @@ impl Works {
         }
     }
 
-    async fn list(&self, name: &ArchiveName) {
-        self.shared.monitor.waits(name);
-        let entry = NewEntry::new(list_key(name), Data::null());
-        if let Err(error) = self.journal.add_one(entry).await {
-            tracing::warn!(archive = %name, %error, "the journal does not take an archive; it is shipped at the end, or by the next start");
-        }
-    }
-
-    /// Ships what the list says, until `ending`.
-    pub(super) async fn ship_listed(self: Arc<Self>, ending: CancellationToken) {
-        tokio::select! {
-            () = ending.cancelled() => return,
-            () = self.until_cleared() => {}
-        }
-        let (clock, rng) = (self.shared.clock.clone(), self.shared.rng.clone());
-        let worker = Worker::new(self.journal.clone(), "feeds", clock, rng);
-        let worker = worker.concurrency(SHIPS_AT_ONCE).grace(Duration::ZERO);
-        let summary = worker.run(Hand(self), ending).await;
-        if let Some(error) = summary.error {
-            tracing::error!(%error, "shipping the archives of feeds ended early");
-        }
-    }
-
-    /// What is shipped before the lake is known may go to somebody else's.
-    async fn until_cleared(&self) {
-        if let Some(cleared) = &self.cleared {
-            let mut cleared = cleared.clone();
-            if cleared.wait_for(|cleared| *cleared).await.is_err() {
-                // Whoever would say it is gone.
-                std::future::pending::<()>().await;
-            }
-        }
-    }
-
-    /// Ships one archive; says why not.
-    async fn ship(&self, name: &ArchiveName) -> Result<(), ShipError> {
-        let told = |name: &ArchiveName, store: &str, uploaded: Result<Upload, &ShipError>| {
-            self.remember_upload(name, store, uploaded);
-        };
-        let ship = Ship {
-            depot: &self.shared.depot,
-            mirrors: &self.mirrors,
-            uploads: &*self.uploads,
-            told: &told,
-        };
-        ship.ship(name).await?;
-        self.shared.monitor.shipped(name);
-        Ok(())
-    }
-
-    fn remember_upload(
-        &self,
-        name: &ArchiveName,
-        store: &str,
-        uploaded: Result<Upload, &ShipError>,
-    ) {
-        let did = match uploaded {
-            Ok(Upload::Stored) => format!("stored {name}"),
-            Ok(Upload::Unwanted) => format!("removed {name} again: the hour was deleted"),
-            Err(error) => error.to_string(),
-        };
-        let task = Task {
-            kind: TaskKind::Upload,
-            at: self.shared.clock.now(),
-            hour: name.hour,
-            store: Some(store.to_owned()),
-            ok: uploaded.is_ok(),
-            did: vec![did],
-        };
-        self.shared.monitor.task(&name.feed, task);
-    }
-
     /// Packs and ships everything, for as long as it takes.
     pub(super) async fn flush(&self) {
+        let packed = watch::Sender::new(false);
+        let ready = packed.subscribe();
+        let packing = async {
+            self.pack_all().await;
+            packed.send_replace(true);
+        };
+        tokio::join!(packing, self.docks.flush(&ready));
+    }
+
+    async fn pack_all(&self) {
         let never = CancellationToken::new();
-        loop {
-            let packed = self.pack(Which::All, &never).await;
-            self.until_cleared().await;
-            let depot = self.shared.depot.clone();
-            let waiting = blocking(move || depot.waiting()).await;
-            let waiting = waiting.unwrap_or_default();
-            let ships: Vec<_> = waiting.iter().map(|name| self.ship(name)).collect();
-            let shipped: Vec<Result<(), ShipError>> = stream::iter(ships)
-                .buffer_unordered(SHIPS_AT_ONCE)
-                .collect()
-                .await;
-            for error in shipped.iter().filter_map(|shipped| shipped.as_ref().err()) {
-                tracing::warn!(%error, "not shipped yet; trying on");
-            }
-            if matches!(packed, Ok(true)) && shipped.iter().all(Result::is_ok) {
-                return;
-            }
-            self.shared.clock.sleep(PAUSE_FIRST).await;
+        while !matches!(self.pack(Which::All, &never).await, Ok(true)) {
+            self.shared.clock.sleep(PACK_SOON).await;
         }
     }
 
     pub(super) async fn left(&self) -> Left {
         let depot = self.shared.depot.clone();
-        let found = blocking(move || Ok((depot.waiting()?, depot.hours()?))).await;
+        let found =
+            blocking(move || Ok((depot.waiting()?, depot.unpacked()?, depot.damaged()?))).await;
         match found {
-            Ok((archives, hours)) => Left {
+            Ok((archives, Unpacked { hours, odd }, damaged)) => Left {
                 archives,
                 hours,
+                odd,
+                damaged,
                 unknown: None,
             },
             Err(error) => Left {
@@ -309,17 +225,30 @@ impl Works {
         }
     }
 
-    /// Keeps what people want to know, until `ending`.
+    /// Keeps what people want to know, until `ending`: the totals soon after they changed, the rest every minute.
     pub(super) async fn save_monitor(self: Arc<Self>, ending: CancellationToken) {
+        let clock = &self.shared.clock;
+        let (mut saved, mut pause) = (clock.elapsed(), TOTALS_EVERY);
         loop {
             tokio::select! {
                 () = ending.cancelled() => return,
-                () = self.shared.clock.sleep(SAVE_EVERY) => {}
+                () = clock.sleep(pause) => {}
             }
+            let begun = clock.elapsed();
+            let is_all = clock.since(saved) >= SAVE_EVERY;
             let monitor = self.shared.monitor.clone();
-            if let Err(error) = blocking(move || monitor.save()).await {
+            let saving = blocking(move || match is_all {
+                true => monitor.save(),
+                false => monitor.save_totals(),
+            });
+            if let Err(error) = saving.await {
                 tracing::warn!(%error, "cannot write the logs of feeds; the pages show them until the process ends");
             }
+            if is_all {
+                saved = begun;
+            }
+            // Where there is much to write it is written less often.
+            pause = (clock.since(begun) * 50).clamp(TOTALS_EVERY, SAVE_EVERY);
         }
     }
 
@@ -329,13 +258,6 @@ impl Works {
             tracing::warn!(%error, "cannot write the logs of feeds");
         }
     }
-
-    fn pause(&self, work: &Work) -> Duration {
-        let age = Date::from(self.shared.clock.now()).since(work.entry.meta.arrived);
-        // As long again as it has been tried already.
-        let ceiling = age.clamp(PAUSE_FIRST, PAUSE_MAX);
-        ceiling / 2 + self.shared.rng.jitter(ceiling / 2)
-    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -344,38 +266,4 @@ enum Which {
     Over,
     /// All of them.
     All,
-}
-
-/// Ships the archives of the list.
-struct Hand(Arc<Works>);
-
-#[async_trait]
-impl Handler for Hand {
-    async fn handle(&self, work: Work) -> Outcome {
-        let works = &self.0;
-        let Some(name) = from_list_key(work.entry.key.as_str()) else {
-            let reason = "not the key of an archive".to_owned();
-            return Outcome::Dead { reason };
-        };
-        let soon = |pause| Outcome::Release {
-            at: Some(Date::from(works.shared.clock.now()).plus(pause)),
-        };
-        let Some(_turn) = works.turns.take(work.entry.key.as_str()) else {
-            // The lease was lost and the work goes on: whoever does it will end it.
-            return soon(PAUSE_FIRST);
-        };
-        let shipped = tokio::select! {
-            shipped = works.ship(&name) => Some(shipped),
-            () = work.stop.cancelled() => None,
-        };
-        match shipped {
-            Some(Ok(())) => Outcome::Done,
-            Some(Err(error)) => {
-                let pause = works.pause(&work);
-                tracing::warn!(%error, ?pause, "not shipped yet; trying on");
-                soon(pause)
-            }
-            None => Outcome::Release { at: None },
-        }
-    }
 }

@@ -8,21 +8,24 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use cannery_collect::feed::{
-    Ask, Depot, FeedSettings, Feeds, FeedsParts, Fetcher, Left, Monitor, Uploads,
+    Ask, Cleared, Depot, FeedSettings, Feeds, FeedsParts, Fetcher, Left, Monitor, Uploads,
 };
 use cannery_formats::Digest;
 use cannery_formats::feed::{Codec, Coverage, FeedId, Hour, Slot};
 use cannery_formats::hour_archive::{Compression, Limits, Survey, survey};
 use cannery_journal::{Declaration, Journal, Memory};
+use cannery_lake::fault::{Fault, FaultStore, Faults, Request};
 use cannery_lake::{DiskStore, Lake, LakeMetrics, Mirrors, Parts, RetryPolicy};
 use cannery_runtime::{Clock, PrivateUrl, RealDisk, Rng};
 use cannery_testkit::feed_server::{Behaviour, FeedServer};
+use object_store::ObjectStore;
+use object_store::memory::InMemory;
 use tempfile::TempDir;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 #[derive(Default)]
-struct Told(Mutex<Vec<(String, FeedId, Hour)>>);
+pub(crate) struct Told(Mutex<Vec<(String, FeedId, Hour)>>);
 
 #[async_trait]
 impl Uploads for Told {
@@ -33,64 +36,110 @@ impl Uploads for Told {
 }
 
 /// A machine that collects feeds.
-struct Replica {
+pub(crate) struct Replica {
     folder: TempDir,
-    lake: Lake,
+    pub(crate) clock: Clock,
+    pub(crate) lake: Lake,
+    /// Asked before the lake.
+    mirrors: Vec<Lake>,
+    cleared: Option<watch::Receiver<Cleared>>,
     told: Arc<Told>,
 }
 
+fn lake_of(id: &str, store: Arc<dyn ObjectStore>) -> Lake {
+    let lake = Lake::new(Parts {
+        id: id.to_owned(),
+        url: "file:".to_owned(),
+        store,
+        prefix: String::new(),
+        clock: Clock::real(),
+        rng: Rng::seeded(2),
+        retry: RetryPolicy::default(),
+        metrics: LakeMetrics::default(),
+    });
+    lake.unwrap()
+}
+
 impl Replica {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = DiskStore::new(
             Arc::new(RealDisk),
             folder.path().join("lake"),
             Rng::seeded(1),
         );
-        let lake = Lake::new(Parts {
-            id: "main".to_owned(),
-            url: "file:".to_owned(),
-            store: Arc::new(store),
-            prefix: String::new(),
-            clock: Clock::real(),
-            rng: Rng::seeded(2),
-            retry: RetryPolicy::default(),
-            metrics: LakeMetrics::default(),
-        });
         Self {
             folder,
-            lake: lake.unwrap(),
+            clock: Clock::real(),
+            lake: lake_of("main", Arc::new(store)),
+            mirrors: Vec::new(),
+            cleared: None,
             told: Arc::default(),
         }
     }
 
-    fn workspace(&self) -> &Path {
+    /// Hours that are over, of so many feeds, as a process before has left them.
+    fn with_hours(self, feeds: usize) -> Self {
+        for number in 0..feeds {
+            let folder = self
+                .workspace()
+                .join(format!("downloads/f{number}/2026/11/15/18"));
+            std::fs::create_dir_all(&folder).unwrap();
+            let name = "f_20261115T180000.000Z_aaaaaaaaaaaaaaaaaaaaaaaaaa";
+            #[allow(
+                clippy::disallowed_methods,
+                reason = "the input of a test need not be durable"
+            )]
+            std::fs::write(folder.join(name), format!("{number}")).unwrap();
+        }
+        self
+    }
+
+    /// The archives that wait on the disk.
+    fn waiting(&self) -> usize {
+        let depot = Depot::new(Arc::new(RealDisk), self.workspace());
+        depot.waiting().unwrap().len()
+    }
+
+    /// How many archives were told to be in a store.
+    fn told(&self, store: &str) -> usize {
+        let told = self.told.0.lock().unwrap();
+        told.iter().filter(|(of, _, _)| of == store).count()
+    }
+
+    pub(crate) fn workspace(&self) -> &Path {
         self.folder.path()
     }
 
-    fn feeds(&self) -> Feeds {
-        let (clock, rng) = (Clock::real(), Rng::seeded(3));
+    pub(crate) fn feeds(&self) -> Feeds {
+        let (clock, rng) = (self.clock.clone(), Rng::seeded(3));
         let disk: Arc<dyn cannery_runtime::Disk> = Arc::new(RealDisk);
         let logs = self.workspace().join("logs");
         let keep = Duration::from_secs(3_600);
-        let list = Memory::new(Declaration::default(), clock.clone(), rng.clone());
+        let lakes = self.mirrors.iter().chain([&self.lake]).cloned();
+        let lakes: Vec<_> = lakes.collect();
+        let lists = lakes.iter().map(|lake| {
+            let list = Memory::new(Declaration::default(), clock.clone(), rng.clone());
+            Journal::new(lake.id(), Arc::new(list))
+        });
+        let journals = lists.collect();
         Feeds::open(FeedsParts {
             depot: Depot::new(Arc::clone(&disk), self.workspace()),
             clock: clock.clone(),
-            rng,
-            mirrors: Mirrors::new(vec![self.lake.clone()]).unwrap(),
-            journal: Journal::new("shipping", Arc::new(list)),
+            rng: rng.clone(),
+            mirrors: Mirrors::new(lakes).unwrap(),
+            journals,
             fetcher: Fetcher::new(clock.clone(), 100).unwrap(),
             monitor: Monitor::open(disk, &logs, clock, keep).unwrap(),
             uploads: Arc::clone(&self.told) as _,
             replica: "node1".to_owned(),
-            cleared: None,
+            cleared: self.cleared.clone(),
         })
         .unwrap()
     }
 
     /// Everything in the lake.
-    async fn surveys(&self) -> Vec<(FeedId, Survey)> {
+    pub(crate) async fn surveys(&self) -> Vec<(FeedId, Survey)> {
         let mut surveys = Vec::new();
         for entry in self.lake.list_all(None).await.unwrap() {
             let (feed, hour, _) = entry.key.as_feed_object().unwrap();
@@ -102,7 +151,7 @@ impl Replica {
     }
 
     /// The digests of the bodies of a feed in the lake.
-    async fn bodies(&self, feed: &str) -> BTreeSet<Digest> {
+    pub(crate) async fn bodies(&self, feed: &str) -> BTreeSet<Digest> {
         let surveys = self.surveys().await.into_iter();
         let own = surveys.filter(|(of, _)| of.as_str() == feed);
         own.flat_map(|(_, found)| found.set.iter().cloned().collect::<Vec<_>>())
@@ -111,7 +160,7 @@ impl Replica {
             .collect()
     }
 
-    async fn coverage(&self, feed: &str) -> Vec<Slot> {
+    pub(crate) async fn coverage(&self, feed: &str) -> Vec<Slot> {
         let surveys = self.surveys().await.into_iter();
         let own = surveys.filter(|(of, _)| of.as_str() == feed);
         let coverages = own.flat_map(|(_, found)| found.coverage);
@@ -123,7 +172,7 @@ impl Replica {
     }
 }
 
-fn feed(id: &str, url: &str) -> FeedSettings {
+pub(crate) fn feed(id: &str, url: &str) -> FeedSettings {
     FeedSettings {
         id: FeedId::new(id).unwrap(),
         ask: Ask {
@@ -148,7 +197,7 @@ fn numbered(count: usize) -> Vec<Bytes> {
         .collect()
 }
 
-async fn wait_until(what: &str, mut is: impl FnMut() -> bool) {
+pub(crate) async fn wait_until(what: &str, mut is: impl FnMut() -> bool) {
     for _ in 0..600 {
         if is() {
             return;
@@ -158,7 +207,16 @@ async fn wait_until(what: &str, mut is: impl FnMut() -> bool) {
     panic!("waited in vain: {what}");
 }
 
-fn limit() -> watch::Receiver<Duration> {
+/// A machine that has other things to do makes polls fall out; nothing else may.
+fn stored_or_late(slot: &Slot) -> bool {
+    match slot {
+        Slot::Stored => true,
+        Slot::Failed { reason } => reason == "the one before took too long",
+        Slot::Unchanged | Slot::NotCollected => false,
+    }
+}
+
+pub(crate) fn limit() -> watch::Receiver<Duration> {
     watch::Sender::new(Duration::from_secs(60)).subscribe()
 }
 
@@ -239,7 +297,7 @@ async fn a_server_that_misbehaves_stops_nobody_else() {
     assert_eq!(left, Left::default());
     assert!(replica.bodies("good").await.len() > 25);
     let good = replica.coverage("good").await;
-    assert!(good.iter().all(|slot| *slot == Slot::Stored), "{good:?}");
+    assert!(good.iter().all(stored_or_late), "{good:?}");
     for (id, reason) in
         bad.iter()
             .zip(["timeout", "too large", "redirect", "too large", "too large"])
@@ -285,7 +343,7 @@ async fn a_reload_starts_and_ends_feeds_and_leaves_the_others_alone() {
     tokio::join!(feeds.run(stop.clone(), limit()), watching);
     assert!(replica.bodies("b").await.len() > 2);
     let slots = replica.coverage("a").await;
-    assert!(slots.iter().all(|slot| *slot == Slot::Stored), "{slots:?}");
+    assert!(slots.iter().all(stored_or_late), "{slots:?}");
     let runs = replica.surveys().await;
     let spans = runs
         .iter()
@@ -323,8 +381,113 @@ async fn what_cannot_be_shipped_is_named_and_the_next_start_ships_it() {
     assert_eq!(replica.bodies("a").await.len(), 5);
 }
 
+/// A mirror that takes what it is given and never says so.
+fn silent(id: &str, faults: &Faults) -> Lake {
+    faults.next(Request::Put, Fault::HangAfter, 1_000_000);
+    let store = FaultStore::new(Arc::new(InMemory::new()), faults.clone(), Clock::real());
+    lake_of(id, Arc::new(store))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mirror_that_does_not_answer_takes_nothing_from_the_others() {
+    let mut replica = Replica::new().with_hours(12);
+    let faults = Faults::none();
+    replica.mirrors = vec![silent("dead", &faults)];
+    let (feeds, stop) = (replica.feeds(), CancellationToken::new());
+    let watching = async {
+        wait_until("the healthy one has all", || replica.told("main") == 12).await;
+        assert_eq!(
+            replica.waiting(),
+            12,
+            "they stay until every mirror has them"
+        );
+        assert_eq!(replica.told("dead"), 0);
+        assert!(faults.requests() <= 8, "{} requests", faults.requests());
+        stop.cancel();
+    };
+    let short = watch::Sender::new(Duration::from_millis(100)).subscribe();
+    let (left, ()) = tokio::join!(feeds.run(stop.clone(), short), watching);
+    // Those that were sent are there by now, and seen to be.
+    assert!(left.archives.len() >= 8, "{left}");
+    faults.stop();
+    let left = replica.feeds().flush(Duration::from_secs(60)).await;
+    assert_eq!(left, Left::default());
+    assert_eq!((replica.told("main"), replica.told("dead")), (12, 12));
+    assert_eq!(
+        walk(&replica.workspace().join("archives")),
+        Vec::<String>::new()
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_end_of_a_process_ships_to_the_healthy_one_whatever_another_does() {
+    let mut replica = Replica::new().with_hours(12);
+    let faults = Faults::none();
+    replica.mirrors = vec![silent("dead", &faults)];
+    let left = replica.feeds().flush(Duration::from_secs(5)).await;
+    assert_eq!(left.archives.len(), 12, "{left}");
+    assert_eq!((replica.told("main"), replica.told("dead")), (12, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mirror_is_shipped_to_as_soon_as_it_is_known_and_while_it_is() {
+    let mut replica = Replica::new().with_hours(6);
+    let store = Arc::new(InMemory::new());
+    replica.mirrors = vec![lake_of("unknown", Arc::clone(&store) as _)];
+    let cleared = watch::Sender::new(Cleared::from(["main".to_owned()]));
+    replica.cleared = Some(cleared.subscribe());
+    let (feeds, stop) = (replica.feeds(), CancellationToken::new());
+    let watching = async {
+        wait_until("the known one has all", || replica.told("main") == 6).await;
+        assert_eq!(replica.told("unknown"), 0);
+        assert_eq!(replica.mirrors[0].list_all(None).await.unwrap(), []);
+        cleared.send_modify(|cleared| cleared.extend(["unknown".to_owned()]));
+        wait_until("the other has all", || replica.waiting() == 0).await;
+        assert_eq!((replica.told("main"), replica.told("unknown")), (6, 6));
+        stop.cancel();
+    };
+    let (left, ()) = tokio::join!(feeds.run(stop.clone(), limit()), watching);
+    assert_eq!(left, Left::default());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_poll_that_is_under_way_at_a_stop_is_finished_but_not_for_ever() {
+    let server = FeedServer::start().await.unwrap();
+    let slow = Behaviour::Slow {
+        body: Bytes::from_static(b"worth waiting for"),
+        chunk_bytes: 5,
+        pause: Duration::from_millis(300),
+    };
+    server.on("/slow", slow);
+    server.on("/hung", Behaviour::Hung);
+    let replica = Replica::new();
+    let (feeds, stop) = (replica.feeds(), CancellationToken::new());
+    let long = |id: &str| {
+        let mut feed = feed(id, &server.url(&format!("/{id}")));
+        feed.ask.timeout = Duration::from_secs(3_600);
+        feed
+    };
+    feeds.set(vec![long("slow"), long("hung")]);
+    let watching = async {
+        wait_until("both are asked", || {
+            ["/slow", "/hung"]
+                .iter()
+                .all(|path| !server.requests(path).is_empty())
+        })
+        .await;
+        stop.cancel();
+    };
+    let limit = watch::Sender::new(Duration::from_secs(8)).subscribe();
+    let (left, ()) = tokio::join!(feeds.run(stop.clone(), limit), watching);
+    assert_eq!(left, Left::default());
+    assert_eq!(server.requests("/slow").len(), 1, "no other was begun");
+    let expected = BTreeSet::from([Digest::of(b"worth waiting for")]);
+    assert_eq!(replica.bodies("slow").await, expected);
+    assert_eq!(replica.bodies("hung").await.len(), 0);
+}
+
 /// The files below a folder.
-fn walk(folder: &Path) -> Vec<String> {
+pub(crate) fn walk(folder: &Path) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(folder) else {
         return Vec::new();
     };

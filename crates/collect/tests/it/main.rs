@@ -6,4 +6,5 @@ mod feeds;
 mod kill;
 mod line;
 mod node;
+mod polls;
 mod schema;

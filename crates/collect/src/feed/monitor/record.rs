@@ -69,12 +69,24 @@ pub struct Totals {
     pub latency_ms: u64,
     /// When a poll last succeeded.
     pub last_success: Option<Timestamp>,
+    /// The last poll in vain.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_failure: Option<LastFailure>,
     /// Hours that were packed.
     pub archives: Done,
     /// Archives that a store got.
     pub uploads: Done,
     /// Hours that were consolidated by this process.
     pub consolidations: Done,
+}
+
+/// A poll in vain.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LastFailure {
+    /// When.
+    pub at: Timestamp,
+    /// Why.
+    pub reason: String,
 }
 
 /// How often something ended well or not, and when last well.

@@ -41,12 +41,9 @@ async fn everything_survives_a_restart() {
         monitor.save().unwrap();
         simulated.advance(Duration::from_secs(60)).await;
     }
-    monitor.polled(
-        &a,
-        clock.now(),
-        Duration::ZERO,
-        &Polled::Failed("status 503".into()),
-    );
+    let failed = clock.now();
+    let reason = Polled::Failed("status 503".into());
+    monitor.polled(&a, failed, Duration::ZERO, &reason);
     monitor.polled(&a, clock.now(), Duration::ZERO, &Polled::Unchanged);
     monitor.missed(&a, clock.now(), 4);
     monitor.task(&a, task(clock.now(), true));
@@ -57,6 +54,8 @@ async fn everything_survives_a_restart() {
     let again = open(dir.path(), &clock);
     let after = again.view(&a).unwrap();
     assert_eq!(after.totals, before.totals);
+    let failure = after.totals.last_failure.clone().unwrap();
+    assert_eq!((failure.at, &*failure.reason), (failed, "status 503"));
     assert_eq!(after.minutes, before.minutes);
     assert_eq!(after.minutes.len(), 4);
     let (mean, longest) = after.minutes[2].1.latency().unwrap();
@@ -71,6 +70,18 @@ async fn everything_survives_a_restart() {
     again.save_all().unwrap();
     let third = open(dir.path(), &clock).view(&a).unwrap();
     assert_eq!(third.minutes, before.minutes, "nothing is written twice");
+}
+
+#[test]
+fn totals_that_an_older_version_kept_are_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let clock = SimulatedClock::starting_at(start()).clock();
+    std::fs::create_dir(dir.path().join("logs")).unwrap();
+    let totals = dir.path().join("logs/totals.json");
+    write_durably(&RealDisk, &totals, br#"{"a":{"stored":3,"failed":1}}"#).unwrap();
+    let totals = open(dir.path(), &clock).totals();
+    assert_eq!(totals[&feed("a")].stored, 3);
+    assert_eq!(totals[&feed("a")].last_failure, None);
 }
 
 #[tokio::test]

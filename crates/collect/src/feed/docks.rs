@@ -1,0 +1,291 @@
+//! From the disk to the mirrors. Each mirror has a list, hands and a breaker of its own: one that does not answer costs a trial now and
+//! then, and takes nothing away from the others.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use cannery_formats::feed::ArchiveName;
+use cannery_journal::worker::{Handler, Outcome, Work, Worker};
+use cannery_journal::{Data, Date, Journal, NewEntry};
+use cannery_lake::{Breaker, Lake, Mirrors};
+use futures::future::join_all;
+use futures::stream::{self, StreamExt as _};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::monitor::{Task, TaskKind};
+use super::shared::Shared;
+use super::ship::{Pens, Ship, ShipError, Upload, Uploads, from_list_key, list_key};
+use crate::blocking::blocking;
+use crate::turns::Turns;
+
+/// For each mirror.
+const SHIPS_AT_ONCE: usize = 4;
+const PAUSE_FIRST: Duration = Duration::from_secs(1);
+const PAUSE_MAX: Duration = Duration::from_secs(300);
+/// A mirror that is not the right one any more is looked at by somebody else; so long its archives wait.
+const UNCLEAR_PAUSE: Duration = Duration::from_secs(10);
+
+/// The ids of the mirrors that are known to be the right ones.
+pub type Cleared = BTreeSet<String>;
+
+/// Where archives leave for the mirrors.
+pub(super) struct Docks {
+    shared: Arc<Shared>,
+    mirrors: Mirrors,
+    docks: Vec<Dock>,
+    uploads: Arc<dyn Uploads>,
+    pens: Pens,
+    cleared: Option<watch::Receiver<Cleared>>,
+}
+
+/// Where archives leave for one mirror.
+struct Dock {
+    lake: Lake,
+    journal: Journal,
+    breaker: Breaker,
+    turns: Turns,
+}
+
+impl Docks {
+    /// One for each mirror, with its list.
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        mirrors: Mirrors,
+        journals: Vec<Journal>,
+        uploads: Arc<dyn Uploads>,
+        cleared: Option<watch::Receiver<Cleared>>,
+    ) -> Self {
+        let docks = mirrors.iter().zip(journals).map(|(lake, journal)| Dock {
+            lake: lake.clone(),
+            journal,
+            breaker: Breaker::new(shared.clock.clone(), shared.rng.clone()),
+            turns: Turns::default(),
+        });
+        Self {
+            docks: docks.collect(),
+            shared,
+            mirrors,
+            uploads,
+            pens: Pens::default(),
+            cleared,
+        }
+    }
+
+    /// Puts an archive on every list.
+    pub(super) async fn list(&self, name: &ArchiveName) {
+        self.shared.monitor.waits(name);
+        for dock in &self.docks {
+            let entry = NewEntry::new(list_key(name), Data::null());
+            if let Err(error) = dock.journal.add_one(entry).await {
+                let store = dock.lake.id();
+                tracing::warn!(archive = %name, store, %error, "the journal does not take an archive; it is shipped at the end, or by the next start");
+            }
+        }
+    }
+
+    /// Ships what the lists say, until `ending`.
+    pub(super) async fn ship_listed(self: Arc<Self>, ending: CancellationToken) {
+        let all = (0..self.docks.len()).map(|at| {
+            let hand = Hand {
+                docks: Arc::clone(&self),
+                at,
+            };
+            hand.work(ending.clone())
+        });
+        join_all(all).await;
+    }
+
+    /// What is shipped before a mirror is known may go to somebody else's.
+    async fn until_cleared(&self, lake: &Lake) {
+        if let Some(cleared) = &self.cleared {
+            let mut cleared = cleared.clone();
+            let is_cleared = cleared.wait_for(|cleared| cleared.contains(lake.id()));
+            if is_cleared.await.is_err() {
+                // Whoever would say it is gone.
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    fn is_cleared(&self, lake: &Lake) -> bool {
+        let cleared = self.cleared.as_ref();
+        cleared.is_none_or(|cleared| cleared.borrow().contains(lake.id()))
+    }
+
+    /// Ships one archive to one mirror; says why not.
+    async fn ship(&self, name: &ArchiveName, lake: &Lake) -> Result<(), ShipError> {
+        let told = |name: &ArchiveName, store: &str, uploaded: Result<Upload, &ShipError>| {
+            self.remember_upload(name, store, uploaded);
+        };
+        let ship = Ship {
+            depot: &self.shared.depot,
+            mirrors: &self.mirrors,
+            pens: &self.pens,
+            uploads: &*self.uploads,
+            told: &told,
+        };
+        if ship.ship(name, lake).await? {
+            self.shared.monitor.shipped(name);
+        }
+        Ok(())
+    }
+
+    fn remember_upload(
+        &self,
+        name: &ArchiveName,
+        store: &str,
+        uploaded: Result<Upload, &ShipError>,
+    ) {
+        if uploaded.is_ok() {
+            tracing::info!(archive = %name, store, "uploaded");
+        }
+        let did = match uploaded {
+            Ok(Upload::Stored) => format!("stored {name}"),
+            Ok(Upload::Unwanted) => format!("removed {name} again: the hour was deleted"),
+            Err(error) => error.to_string(),
+        };
+        let task = Task {
+            kind: TaskKind::Upload,
+            at: self.shared.clock.now(),
+            hour: name.hour,
+            store: Some(store.to_owned()),
+            ok: uploaded.is_ok(),
+            did: vec![did],
+        };
+        self.shared.monitor.task(&name.feed, task);
+    }
+
+    /// Ships everything to every mirror, for as long as it takes: also what is packed before `packed` says that it is all.
+    pub(super) async fn flush(&self, packed: &watch::Receiver<bool>) {
+        let all = self.docks.iter();
+        let all = all.map(|dock| self.flush_to(dock, packed.clone()));
+        join_all(all).await;
+    }
+
+    async fn flush_to(&self, dock: &Dock, mut packed: watch::Receiver<bool>) {
+        loop {
+            self.until_cleared(&dock.lake).await;
+            let is_all = *packed.borrow_and_update();
+            if self.ship_waiting(&dock.lake).await && is_all {
+                return;
+            }
+            tokio::select! {
+                () = self.shared.clock.sleep(PAUSE_FIRST) => {}
+                Ok(()) = packed.changed() => {}
+            }
+        }
+    }
+
+    /// Ships what waits to one mirror; whether all of it is there.
+    async fn ship_waiting(&self, lake: &Lake) -> bool {
+        let depot = self.shared.depot.clone();
+        let waiting = match blocking(move || depot.waiting()).await {
+            Ok(waiting) => waiting,
+            Err(error) => {
+                tracing::warn!(%error, "cannot see which archives wait for being shipped; trying on");
+                return false;
+            }
+        };
+        let ships: Vec<_> = waiting.iter().map(|name| self.ship(name, lake)).collect();
+        let shipped: Vec<Result<(), ShipError>> = stream::iter(ships)
+            .buffer_unordered(SHIPS_AT_ONCE)
+            .collect()
+            .await;
+        for error in shipped.iter().filter_map(|shipped| shipped.as_ref().err()) {
+            tracing::warn!(%error, "not shipped yet; trying on");
+        }
+        shipped.iter().all(Result::is_ok)
+    }
+
+    fn pause(&self, work: &Work) -> Duration {
+        let age = Date::from(self.shared.clock.now()).since(work.entry.meta.arrived);
+        // As long again as it has been tried already.
+        let ceiling = age.clamp(PAUSE_FIRST, PAUSE_MAX);
+        ceiling / 2 + self.shared.rng.jitter(ceiling / 2)
+    }
+}
+
+/// Ships the archives of the list of one mirror.
+struct Hand {
+    docks: Arc<Docks>,
+    at: usize,
+}
+
+impl Hand {
+    fn dock(&self) -> &Dock {
+        &self.docks.docks[self.at]
+    }
+
+    async fn work(self, ending: CancellationToken) {
+        let store = self.dock().lake.id().to_owned();
+        tokio::select! {
+            () = ending.cancelled() => return,
+            () = self.docks.until_cleared(&self.dock().lake) => {}
+        }
+        let (clock, rng) = (
+            self.docks.shared.clock.clone(),
+            self.docks.shared.rng.clone(),
+        );
+        let worker = Worker::new(self.dock().journal.clone(), "feeds", clock, rng);
+        let worker = worker.concurrency(SHIPS_AT_ONCE).grace(Duration::ZERO);
+        let summary = worker.run(self, ending).await;
+        if let Some(error) = summary.error {
+            tracing::error!(store, %error, "shipping the archives of feeds ended early");
+        }
+    }
+
+    fn later(&self, pause: Duration) -> Outcome {
+        let now = Date::from(self.docks.shared.clock.now());
+        let at = Some(now.plus(pause));
+        Outcome::Release { at }
+    }
+
+    /// Not to be woken all at once.
+    fn spread(&self, pause: Duration) -> Duration {
+        pause + self.docks.shared.rng.jitter(pause / 2)
+    }
+}
+
+#[async_trait]
+impl Handler for Hand {
+    async fn handle(&self, work: Work) -> Outcome {
+        let (docks, dock) = (&self.docks, self.dock());
+        let Some(name) = from_list_key(work.entry.key.as_str()) else {
+            let reason = "not the key of an archive".to_owned();
+            return Outcome::Dead { reason };
+        };
+        let Some(_turn) = dock.turns.take(work.entry.key.as_str()) else {
+            // The lease was lost and the work goes on: whoever does it will end it.
+            return self.later(PAUSE_FIRST);
+        };
+        if !docks.is_cleared(&dock.lake) {
+            return self.later(self.spread(UNCLEAR_PAUSE));
+        }
+        let pass = match dock.breaker.ask() {
+            Ok(pass) => pass,
+            Err(pause) => return self.later(self.spread(pause)),
+        };
+        let shipped = tokio::select! {
+            shipped = docks.ship(&name, &dock.lake) => shipped,
+            () = work.stop.cancelled() => return Outcome::Release { at: None },
+        };
+        match shipped {
+            Ok(()) => {
+                pass.succeeded();
+                Outcome::Done
+            }
+            Err(error) => {
+                let pause = docks.pause(&work);
+                tracing::warn!(%error, ?pause, "not shipped yet; trying on");
+                match error.is_of_the_store() {
+                    true => pass.failed(),
+                    false => drop(pass),
+                }
+                self.later(pause)
+            }
+        }
+    }
+}
