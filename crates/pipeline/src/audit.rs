@@ -9,15 +9,17 @@ use cannery_lake::Lake;
 
 use crate::consolidate::Consolidator;
 use crate::error::Error;
-use crate::fetched::{Fetch, Fetched, Subject};
+use crate::fetched::{Fetch, Fetched, Subject, Unusable, Verdict};
 use crate::hour_folder::HourFolder;
 use crate::scan::Need;
 use crate::scope::{Folders, Scope};
 use crate::store::Store;
 
+mod aside;
 mod finding;
 mod fix;
 
+pub(crate) use finding::counted;
 pub use finding::{Finding, Mended};
 
 /// How often an hour is looked at again because somebody merged it meanwhile.
@@ -31,11 +33,19 @@ pub struct Auditor {
 
 /// How far an audit is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
-    /// Hours that were looked at.
-    pub done: usize,
-    /// Hours to look at.
-    pub of: usize,
+pub enum Progress {
+    /// The stores are being listed.
+    Listing {
+        /// Objects of the store that were seen so far.
+        objects: u64,
+    },
+    /// Hours are being read.
+    Hours {
+        /// Hours that were looked at.
+        done: usize,
+        /// Hours to look at.
+        of: usize,
+    },
 }
 
 /// An hour of one store, read.
@@ -68,7 +78,8 @@ impl Auditor {
         let mut listings = Vec::new();
         for store in stores {
             store.know_way().await?;
-            listings.push(scope.folders(&store.lake).await?);
+            let mut listed = |objects| seen(Progress::Listing { objects }, &[]);
+            listings.push(scope.folders(&store.lake, &mut listed).await?);
         }
         let hours = hours_of(&listings);
         let mut findings = Vec::new();
@@ -80,7 +91,7 @@ impl Auditor {
             let subject = Subject { feed, hour };
             let found = self.hour(stores, &subject, listed).await?;
             let done = done + 1;
-            seen(Progress { done, of }, &found);
+            seen(Progress::Hours { done, of }, &found);
             findings.extend(found);
         }
         Ok(findings)
@@ -164,13 +175,29 @@ impl Auditor {
                     seen.set = seen.set.union(archive.set());
                     seen.archives.push(archive);
                 }
-                Ok(Fetch::Unusable(why)) => findings.push(Finding::Damaged { store, key, why }),
+                Ok(Fetch::Unusable(Unusable { why, verdict, .. })) => {
+                    findings.push(match verdict {
+                        Verdict::Damaged => Finding::Damaged { store, key, why },
+                        Verdict::TooLarge => Finding::TooLarge { store, key, why },
+                        Verdict::Beyond => Finding::Beyond { store, key, why },
+                    });
+                }
                 Ok(Fetch::Vanished) => return Ok(None),
                 Err(Error::Lake(error)) => {
                     seen.has_unread = true;
                     let why = error.to_string();
                     findings.push(Finding::Unreadable { store, key, why });
                 }
+                Err(error) => return Err(error),
+            }
+        }
+        for entry in &folder.set_aside {
+            let (store, key) = (store.clone(), entry.key.clone());
+            let fetch = self.consolidator.fetcher.fetch(lake, subject, &key);
+            match fetch.await {
+                Ok(Fetch::Archive(_)) => findings.push(Finding::Restored { store, key }),
+                // Nobody counts on it: that it could not be looked at this time is no finding.
+                Ok(Fetch::Unusable(_) | Fetch::Vanished) | Err(Error::Lake(_)) => {}
                 Err(error) => return Err(error),
             }
         }

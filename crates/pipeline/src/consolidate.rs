@@ -105,7 +105,7 @@ impl Consolidator {
         let subject = Subject { feed, hour };
         let mut visit = Visit::new(&self.fetcher, &store.lake, &subject, steps);
         for _ in 0..ROUNDS_MAX {
-            if let Round::Settled(_) = round(&mut visit, store.way()).await? {
+            if let Round::Settled(_) = round(&mut visit, store).await? {
                 if !visit.steps.iter().any(Step::is_change) {
                     visit.note(Step::NothingToDo);
                 }
@@ -121,7 +121,7 @@ impl Consolidator {
     }
 }
 
-async fn round(visit: &mut Visit<'_>, way: Way) -> Result<Round, Error> {
+async fn round(visit: &mut Visit<'_>, store: &Store) -> Result<Round, Error> {
     let Subject { feed, hour } = visit.subject;
     let folder = HourFolder::list(visit.lake, feed, *hour).await?;
     let archives = folder.archives().len();
@@ -129,12 +129,16 @@ async fn round(visit: &mut Visit<'_>, way: Way) -> Result<Round, Error> {
     if folder.tombstone {
         return bury(visit, &folder).await;
     }
+    visit.avoid(&folder);
     let parts: Vec<Key> = folder.parts().iter().map(|part| part.key.clone()).collect();
-    match way {
-        Way::Hashed => {
-            if let Some(primary) = &folder.primary {
-                visit.leave(&primary.key, "a primary, which this algorithm does not use");
-            }
+    let has_primary = folder.primary.is_some();
+    if store.way().of(has_primary).writes_primary() {
+        store.agree().await?;
+    }
+    match store.way().of(has_primary) {
+        Way::Hashed(_) => hashed::round(visit, &parts, None).await,
+        // Nobody looks at its key until the mark is gone: what is put there would not be found.
+        Way::Swapped | Way::Projected if folder.is_primary_lost => {
             hashed::round(visit, &parts, None).await
         }
         Way::Swapped => primary::round(visit, &parts).await,
@@ -145,11 +149,6 @@ async fn round(visit: &mut Visit<'_>, way: Way) -> Result<Round, Error> {
 /// Removes what came after the hour was deleted.
 async fn bury(visit: &mut Visit<'_>, folder: &HourFolder) -> Result<Round, Error> {
     visit.note(Step::Tombstoned);
-    let keys: Vec<Key> = folder
-        .archives()
-        .iter()
-        .map(|found| found.key.clone())
-        .collect();
-    visit.delete(&keys).await?;
+    visit.delete(&folder.removable()).await?;
     Ok(Round::Settled(None))
 }

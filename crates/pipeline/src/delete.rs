@@ -1,18 +1,27 @@
 //! Removing hours for good: first a mark that says so, then the archives. Whoever uploads or merges later finds the mark, so
-//! that a replica which comes late does not bring the hour back.
+//! that a replica which comes late does not bring the hour back; also not one that had no archive when it was deleted.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use cannery_formats::Key;
 use cannery_formats::feed::{FeedId, Hour, Tombstone};
-use cannery_formats::large_object::COMMIT_BYTES_MAX;
-use cannery_lake::{Entry, ErrorKind, Lake};
+use cannery_lake::Lake;
+use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use jiff::Timestamp;
 use serde::Serialize;
 
+mod empty;
+
+use crate::audit::counted;
+use crate::entry_length::length;
 use crate::error::Error;
 use crate::hour_folder::HourFolder;
 use crate::scope::Scope;
+pub use empty::{EMPTY_HOURS_MAX, EmptyHours};
+
+/// Hours without an archive that are marked at the same time.
+const MARKS_AT_ONCE: usize = 8;
 
 /// How often an hour is listed again for what others put there meanwhile; they find the mark from then on.
 const ROUNDS_MAX: u32 = 8;
@@ -46,6 +55,8 @@ pub struct DoomedHour {
 pub struct Plan {
     /// The hours that have an archive, in order.
     pub hours: Vec<DoomedHour>,
+    /// The hours that have none and are marked as well, in order; see [`plan_with_empty_hours`].
+    pub empty: Vec<EmptyHours>,
 }
 
 impl Plan {
@@ -59,6 +70,12 @@ impl Plan {
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.hours.iter().map(DoomedHour::bytes).sum()
+    }
+
+    /// How many hours without an archive would be marked.
+    #[must_use]
+    pub fn empty_hours(&self) -> u64 {
+        self.empty.iter().map(EmptyHours::count).sum()
     }
 }
 
@@ -78,23 +95,53 @@ impl fmt::Display for DoomedHour {
         let (count, bytes) = (self.archives.len(), self.bytes());
         write!(
             f,
-            "{feed} {hour} in `{store}`: {count} archives, {bytes} bytes"
+            "{feed} {hour} in `{store}`: {}, {bytes} bytes",
+            counted(count, "archive", "archives")
         )?;
         match self.left.len() {
             0 => Ok(()),
+            1 => f.write_str("; 1 unknown object stays"),
             left => write!(f, "; {left} unknown objects stay"),
         }
     }
 }
 
-/// Looks for what would go. Nothing is changed.
+/// Looks for what would go: the hours that have an archive. Nothing is changed.
 ///
 /// # Errors
 /// Any failure of the store.
 pub async fn plan(lake: &Lake, scope: &Scope) -> Result<Plan, Error> {
     let mut plan = Plan::default();
-    for ((feed, hour), folder) in scope.folders(lake).await? {
-        if !folder.archives().is_empty() {
+    for ((feed, hour), folder) in scope.folders(lake, &mut |_| {}).await? {
+        if !folder.removable().is_empty() {
+            plan.hours.push(doom(lake, feed, hour, &folder).await?);
+        }
+    }
+    Ok(plan)
+}
+
+/// The same with every other hour from `scope.from` to `scope.to` that has begun by `now`: a replica that comes late could bring it. The
+/// feeds are those of the scope; where it names none, those that the lake has and those that are `known`.
+///
+/// # Errors
+/// Any failure of the store; [`Error::TooManyHours`] where more than [`EMPTY_HOURS_MAX`] hours have no archive.
+pub async fn plan_with_empty_hours(
+    lake: &Lake,
+    scope: &Scope,
+    known: &BTreeSet<FeedId>,
+    now: Timestamp,
+) -> Result<Plan, Error> {
+    let (folders, found) = scope.look(lake, &mut |_| {}).await?;
+    let feeds = match &scope.feeds {
+        Some(feeds) => feeds.clone(),
+        None => found.union(known).cloned().collect(),
+    };
+    let mut plan = Plan {
+        hours: Vec::new(),
+        empty: empty::find(lake.id(), scope, &feeds, &folders, now)?,
+    };
+    for ((feed, hour), folder) in folders {
+        if !folder.removable().is_empty() {
             plan.hours.push(doom(lake, feed, hour, &folder).await?);
         }
     }
@@ -108,7 +155,7 @@ async fn doom(
     folder: &HourFolder,
 ) -> Result<DoomedHour, Error> {
     let mut archives = Vec::new();
-    for entry in folder.archives() {
+    for entry in folder.archives().into_iter().chain(&folder.set_aside) {
         archives.push(Doomed {
             key: entry.key.clone(),
             bytes: length(lake, entry).await?,
@@ -127,22 +174,8 @@ async fn doom(
     })
 }
 
-/// What is small may stand for something large.
-async fn length(lake: &Lake, entry: &Entry) -> Result<u64, Error> {
-    if entry.stored_bytes > COMMIT_BYTES_MAX {
-        return Ok(entry.stored_bytes);
-    }
-    match lake.head(&entry.key).await {
-        Ok(head) => Ok(head.bytes),
-        Err(error) if matches!(error.kind, ErrorKind::Absent | ErrorKind::Corrupt) => {
-            Ok(entry.stored_bytes)
-        }
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// Does what a plan says, and removes also what came to its hours since. `done` hears of every hour. It may be repeated
-/// after an error. `by` is the program that does it, and is kept with the mark.
+/// Does what a plan says, and removes also what came to its hours since. `done` hears of every hour that had an archive. It may be
+/// repeated after an error. `by` is the program that does it, and is kept with the mark.
 ///
 /// # Errors
 /// Any failure of the store; hours that `done` did not hear of may be marked already, and are then removed by whoever
@@ -155,17 +188,41 @@ pub async fn run(
     done: &mut (dyn FnMut(&DoomedHour) + Send),
 ) -> Result<(), Error> {
     for hour in &plan.hours {
-        let tombstone = Tombstone {
-            feed: hour.feed.clone(),
-            hour: hour.hour,
-            deleted: now,
-            by: by.to_owned(),
-        };
-        let mark = Key::feed_tombstone(&hour.feed, hour.hour);
-        // Whoever has put it: that it is there is what counts.
-        lake.put_new(&mark, tombstone.to_json()).await?;
+        mark(lake, hour, by, now).await?;
         done(&remove(lake, hour).await?);
     }
+    let hours = plan.empty.iter().flat_map(EmptyHours::hours);
+    let marks: Vec<_> = hours.map(|hour| bury(lake, hour, by, now)).collect();
+    let mut marks = stream::iter(marks).buffered(MARKS_AT_ONCE);
+    while let Some(late) = marks.try_next().await? {
+        // An archive came after the plan was made.
+        if !late.archives.is_empty() {
+            done(&late);
+        }
+    }
+    Ok(())
+}
+
+async fn bury(
+    lake: &Lake,
+    hour: DoomedHour,
+    by: &str,
+    now: Timestamp,
+) -> Result<DoomedHour, Error> {
+    mark(lake, &hour, by, now).await?;
+    remove(lake, &hour).await
+}
+
+async fn mark(lake: &Lake, hour: &DoomedHour, by: &str, now: Timestamp) -> Result<(), Error> {
+    let tombstone = Tombstone {
+        feed: hour.feed.clone(),
+        hour: hour.hour,
+        deleted: now,
+        by: by.to_owned(),
+    };
+    let mark = Key::feed_tombstone(&hour.feed, hour.hour);
+    // Whoever has put it: that it is there is what counts.
+    lake.put_new(&mark, tombstone.to_json()).await?;
     Ok(())
 }
 
@@ -178,11 +235,11 @@ async fn remove(lake: &Lake, planned: &DoomedHour) -> Result<DoomedHour, Error> 
         let folder = HourFolder::list(lake, &planned.feed, planned.hour).await?;
         let now = doom(lake, planned.feed.clone(), planned.hour, &folder).await?;
         gone.left = now.left;
-        if now.archives.is_empty() {
+        let keys = folder.removable();
+        if keys.is_empty() {
             break;
         }
-        lake.delete_many(now.archives.iter().map(|archive| archive.key.clone()))
-            .await?;
+        lake.delete_many(keys).await?;
         gone.archives.extend(now.archives);
     }
     Ok(gone)
@@ -194,7 +251,7 @@ async fn remove(lake: &Lake, planned: &DoomedHour) -> Result<DoomedHour, Error> 
 /// Any failure of the store; repeat it.
 pub async fn lift(lake: &Lake, scope: &Scope) -> Result<Vec<(FeedId, Hour)>, Error> {
     let mut lifted = Vec::new();
-    for ((feed, hour), folder) in scope.folders(lake).await? {
+    for ((feed, hour), folder) in scope.folders(lake, &mut |_| {}).await? {
         if folder.tombstone {
             lake.delete(&Key::feed_tombstone(&feed, hour)).await?;
             lifted.push((feed, hour));

@@ -48,9 +48,55 @@ impl Fetched {
 pub(crate) enum Fetch {
     Archive(Arc<Fetched>),
     /// Damaged, hostile, newer or too large: to be left alone and reported.
-    Unusable(String),
+    Unusable(Unusable),
     /// Nothing is there any more, or not what was there when the reading began.
     Vanished,
+}
+
+/// Why an archive cannot be used.
+#[derive(Clone, Debug)]
+pub(crate) struct Unusable {
+    pub(crate) why: String,
+    pub(crate) verdict: Verdict,
+    /// What is in it, where only its name is wrong.
+    pub(crate) content: Option<Arc<Fetched>>,
+}
+
+/// What can be done about an archive that cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// No other program could use it, either: it may be set aside.
+    Damaged,
+    /// It has more in it than is read here, by any version: a person may take it apart, and until then it may be set aside.
+    TooLarge,
+    /// Another program, or the same another time, may be able to use it.
+    Beyond,
+}
+
+impl Unusable {
+    fn damaged(why: impl Into<String>) -> Self {
+        Self {
+            why: why.into(),
+            verdict: Verdict::Damaged,
+            content: None,
+        }
+    }
+
+    fn as_found(verdict: Verdict, why: impl Into<String>) -> Self {
+        Self {
+            verdict,
+            ..Self::damaged(why)
+        }
+    }
+
+    fn of(fault: &ArchiveFault) -> Self {
+        let why = fault.to_string();
+        match fault {
+            ArchiveFault::Damaged(_) | ArchiveFault::Hostile(_) => Self::damaged(why),
+            ArchiveFault::TooLarge(_) => Self::as_found(Verdict::TooLarge, why),
+            ArchiveFault::Newer(_) | ArchiveFault::Io(_) => Self::as_found(Verdict::Beyond, why),
+        }
+    }
 }
 
 /// Brings archives here. Memory is bounded whatever their size; the disk holds them while they are worked on.
@@ -113,7 +159,10 @@ impl Fetcher {
     ) -> Result<Fetch, Error> {
         let file = match self.save(pieces).await? {
             Saved::File(file) => file,
-            Saved::TooLong => return Ok(Fetch::Unusable("it is too large".to_owned())),
+            Saved::TooLong => {
+                let fault = Unusable::as_found(Verdict::TooLarge, "it is too large");
+                return Ok(Fetch::Unusable(fault));
+            }
             Saved::Failed(error) => return failed(error),
         };
         let (limits, about) = (self.limits, subject.clone());
@@ -126,18 +175,22 @@ impl Fetcher {
         let (survey, file) = match looked {
             (Ok(survey), file) => (survey, file),
             (Err(ArchiveFault::Io(why)), _) => return Err(self.failed(why)),
-            (Err(fault), _) => return Ok(Fetch::Unusable(fault.to_string())),
+            (Err(fault), _) => return Ok(Fetch::Unusable(Unusable::of(&fault))),
         };
-        if !is_as_named(subject, key, &survey) {
-            let why = "its content is not the set that its name promises";
-            return Ok(Fetch::Unusable(why.to_owned()));
-        }
-        Ok(Fetch::Archive(Arc::new(Fetched {
+        let is_as_named = is_as_named(subject, key, &survey);
+        let archive = Arc::new(Fetched {
             key: key.clone(),
             survey,
             file,
             version,
-        })))
+        });
+        if is_as_named {
+            return Ok(Fetch::Archive(archive));
+        }
+        Ok(Fetch::Unusable(Unusable {
+            content: Some(archive),
+            ..Unusable::damaged("its content is not the set that its name promises")
+        }))
     }
 
     async fn save(&self, mut pieces: Pieces) -> Result<Saved, Error> {
@@ -219,7 +272,7 @@ enum Saved {
 fn failed(error: cannery_lake::Error) -> Result<Fetch, Error> {
     match error.kind {
         ErrorKind::Absent | ErrorKind::Conflict => Ok(Fetch::Vanished),
-        ErrorKind::Corrupt => Ok(Fetch::Unusable(error.detail)),
+        ErrorKind::Corrupt => Ok(Fetch::Unusable(Unusable::damaged(error.detail))),
         ErrorKind::StoreMissing
         | ErrorKind::Denied
         | ErrorKind::Unavailable
@@ -236,7 +289,9 @@ fn is_as_named(subject: &Subject, key: &Key, survey: &Survey) -> bool {
             Holding::Set(hash, _) => survey.set.hash() == hash,
             Holding::Primary => true,
         },
-        FoundName::Foreign | FoundName::Tombstone | FoundName::Unknown => true,
+        FoundName::Foreign | FoundName::Tombstone | FoundName::SetAside(_) | FoundName::Unknown => {
+            true
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! What lies in the folder of an hour, by its names alone.
 
+use std::collections::BTreeSet;
+
 use cannery_formats::Key;
 use cannery_formats::feed::{Codec, FeedId, FoundName, Holding, Hour, SetHash};
 use cannery_lake::{Entry, Lake};
@@ -26,6 +28,12 @@ pub struct HourFolder {
     pub foreign: Vec<Entry>,
     /// Whether the hour was deleted on purpose.
     pub tombstone: bool,
+    /// Archives that cannot be read and are marked for it, each with its mark; they are in none of the lists above.
+    pub set_aside: Vec<Entry>,
+    /// Whether the key that everybody knows is one of those: nothing else can have it.
+    pub is_primary_lost: bool,
+    /// The marks; there may be more than archives.
+    pub marks: Vec<Key>,
     /// What nobody knows here; it is never touched.
     pub unknown: Vec<Entry>,
 }
@@ -44,15 +52,20 @@ impl HourFolder {
     /// Sorts the objects of a listing that holds the whole folder; what lies elsewhere is passed over.
     #[must_use]
     pub fn of(feed: &FeedId, hour: Hour, entries: impl IntoIterator<Item = Entry>) -> Self {
-        let mut folder = Self::default();
+        let (mut folder, mut marked) = (Self::default(), BTreeSet::new());
         let home = Key::feed_hour(feed, hour);
         for entry in entries {
             let below = entry.key.as_str().strip_prefix(home.as_str());
             if let Some(name) = below.and_then(|rest| rest.strip_prefix('/')) {
                 let found = FoundName::of(feed, hour, name);
+                if let FoundName::SetAside(archive) = &found {
+                    marked.insert(format!("{home}/{archive}"));
+                }
                 folder.take(found, entry);
             }
         }
+        folder.put_aside(|entry| marked.contains(entry.key.as_str()));
+        folder.marks.sort();
         folder
             .secondaries
             .sort_by(|a, b| a.entry.key.cmp(&b.entry.key));
@@ -71,8 +84,30 @@ impl HourFolder {
             },
             FoundName::Foreign => self.foreign.push(entry),
             FoundName::Tombstone => self.tombstone = true,
+            FoundName::SetAside(_) => self.marks.push(entry.key),
             FoundName::Unknown => self.unknown.push(entry),
         }
+    }
+
+    fn put_aside(&mut self, is_marked: impl Fn(&Entry) -> bool) {
+        let own = self
+            .secondaries
+            .extract_if(.., |found| is_marked(&found.entry));
+        self.set_aside.extend(own.map(|found| found.entry));
+        let foreign = self.foreign.extract_if(.., |entry| is_marked(entry));
+        self.set_aside.extend(foreign);
+        let primary = self.primary.take_if(|entry| is_marked(entry));
+        self.is_primary_lost = primary.is_some();
+        self.set_aside.extend(primary);
+        self.set_aside.sort_by(|a, b| a.key.cmp(&b.key));
+    }
+
+    /// Everything that goes when the hour is deleted on purpose: archives, those that were set aside, and their marks last.
+    #[must_use]
+    pub fn removable(&self) -> Vec<Key> {
+        let archives = self.archives().into_iter().chain(&self.set_aside);
+        let archives = archives.map(|entry| entry.key.clone());
+        archives.chain(self.marks.iter().cloned()).collect()
     }
 
     /// Every archive but the primary: what a consolidation may remove, in the order of the keys.
@@ -101,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_object_of_the_hour_is_one_of_five_things() {
+    fn every_object_of_the_hour_is_one_of_six_things() {
         let feed = FeedId::new("f").unwrap();
         let hour: Hour = "20261115T18Z".parse().unwrap();
         let hash = ContentSet::default().hash();
@@ -114,6 +149,8 @@ mod tests {
             "f/2026/11/15/18/notes.txt".to_owned(),
             "f/2026/11/15/18/below/f_20261115T18Z.tar.gz".to_owned(),
             "f/2026/11/15/19/f_20261115T19Z.tar.gz".to_owned(),
+            "f/2026/11/15/18/f_20261115T18Z_abcdefghij24.tar.gz".to_owned(),
+            "f/2026/11/15/18/.set-aside/f_20261115T18Z_abcdefghij24.tar.gz.json".to_owned(),
         ];
         let entries = names.iter().map(|name| Entry {
             key: Key::new(name).unwrap(),
@@ -132,6 +169,14 @@ mod tests {
             .map(|entry| entry.key.as_str())
             .collect();
         assert_eq!(unknown, [&names[6], &names[5]]);
+        let aside: Vec<_> = folder
+            .set_aside
+            .iter()
+            .map(|entry| entry.key.as_str())
+            .collect();
+        assert_eq!(aside, [&names[8]]);
+        assert!(!folder.is_primary_lost);
+        assert_eq!(folder.removable().len(), 6);
         assert_eq!(folder.parts().len(), 3);
         assert_eq!(folder.archives().len(), 4);
     }

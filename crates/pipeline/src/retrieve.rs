@@ -45,7 +45,7 @@ use bring::{Brought, bring};
 pub use error::Error;
 pub use options::RetrieveOptions;
 pub use plan::{HourOf, Plan, PlannedArchive, PlannedHour, plan};
-pub use report::{HourDone, Outcome, Progress, Refused, Renamed, Retrieved};
+pub use report::{HourDone, InTheWay, Outcome, Progress, Refused, Renamed, Retrieved};
 use target::Target;
 use write::{Job, write};
 
@@ -96,8 +96,8 @@ impl fmt::Debug for Workplace {
 /// Dropping the future stops it: files that were being written are gone a moment later, those that are whole stay.
 ///
 /// # Errors
-/// Any failure of the store; [`Error::Occupied`] when something else has a name that is needed, or a link is in the way;
-/// [`Error::Full`]. A bad archive is no error: see [`Retrieved::refused`].
+/// Any failure of the store; [`Error::Full`]; [`Error::Occupied`] when the target is no folder. A bad archive is no error, and neither is
+/// something else that has the name of a file, or a link in the way: see [`Retrieved::refused`] and [`Retrieved::in_the_way`].
 pub async fn run(
     lake: &Lake,
     plan: &Plan,
@@ -201,6 +201,8 @@ impl Ready {
             files: written.files,
             bytes: written.bytes,
             present: written.present,
+            in_the_way_count: written.in_the_way_count,
+            in_the_way: written.in_the_way,
             duplicates: arranged.duplicates,
             renamed: arranged.renamed,
             refused: brought.refused,

@@ -15,7 +15,7 @@ use jiff::{SignedDuration, Timestamp};
 use tokio_util::sync::CancellationToken;
 
 use crate::error::Error;
-use crate::scope::{Scope, days};
+use crate::scope::{Listed, Scope, days};
 use crate::store::Store;
 use crate::work_list::{self, HourKey};
 
@@ -40,26 +40,33 @@ pub struct Found {
     pub unmerged: Vec<(FeedId, Hour)>,
 }
 
-/// Looks at every object of a lake. Memory holds what was found, not the listing, where the store lists in order.
+/// Looks at every object of a lake. Memory holds what was found, not the listing, where the store lists in order. `listed`
+/// hears how many objects were seen, after each.
 ///
 /// # Errors
 /// Any failure of the store: a part of a listing is never taken for the whole.
-pub async fn whole_lake(store: &Store) -> Result<Found, Error> {
+pub async fn whole_lake(store: &Store, listed: &mut Listed<'_>) -> Result<Found, Error> {
     let mut by_hour = ByHour::streaming(Need::of(store));
     let mut entries = store.lake.list(None);
+    let mut count = 0;
     while let Some(entry) = entries.try_next().await? {
+        count += 1;
+        listed(count);
         if by_hour.take(entry) == Err(OutOfOrder) {
             drop(entries);
-            return whole_lake_unordered(store).await;
+            return whole_lake_unordered(store, listed).await;
         }
     }
     Ok(by_hour.finish())
 }
 
-async fn whole_lake_unordered(store: &Store) -> Result<Found, Error> {
+async fn whole_lake_unordered(store: &Store, listed: &mut Listed<'_>) -> Result<Found, Error> {
     let mut by_hour = ByHour::remembering(Need::of(store));
     let mut entries = store.lake.list(None);
+    let mut count = 0;
     while let Some(entry) = entries.try_next().await? {
+        count += 1;
+        listed(count);
         by_hour.take(entry).ok();
     }
     Ok(by_hour.finish())
@@ -72,7 +79,7 @@ async fn whole_lake_unordered(store: &Store) -> Result<Found, Error> {
 pub async fn within(store: &Store, scope: &Scope) -> Result<Found, Error> {
     let need = Need::of(store);
     let mut found = Found::default();
-    for ((feed, hour), folder) in scope.folders(&store.lake).await? {
+    for ((feed, hour), folder) in scope.folders(&store.lake, &mut |_| {}).await? {
         found.hours += 1;
         found.feeds.insert(feed.clone());
         if need.is_there(&folder) {
@@ -184,7 +191,7 @@ impl Scanner {
         let is_due = |last: Duration| self.clock.since(last) >= WHOLE_EVERY;
         if seen.whole[place].is_none_or(is_due) {
             let begun = self.clock.elapsed();
-            let found = whole_lake(store).await?;
+            let found = whole_lake(store, &mut |_| {}).await?;
             self.add(store, found.unmerged, Priority::UPDATES).await?;
             seen.feeds[place] = found.feeds;
             seen.whole[place] = Some(begun);

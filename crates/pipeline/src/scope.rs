@@ -24,6 +24,9 @@ pub struct Scope {
     pub to: Option<Hour>,
 }
 
+/// Hears how many objects of a listing were seen so far.
+pub type Listed<'a> = dyn FnMut(u64) + Send + 'a;
+
 /// The folders of hours.
 pub(crate) type Folders = BTreeMap<(FeedId, Hour), HourFolder>;
 
@@ -47,21 +50,44 @@ impl Scope {
         Some(places.collect())
     }
 
-    /// Every hour of it that has an object in a lake.
+    /// Every hour of it that has an object in a lake; `listed` hears how many objects were seen, after each.
     ///
     /// # Errors
     /// Any failure of the store: a part of a listing is never taken for the whole.
-    pub(crate) async fn folders(&self, lake: &Lake) -> Result<Folders, Error> {
+    pub(crate) async fn folders(
+        &self,
+        lake: &Lake,
+        listed: &mut Listed<'_>,
+    ) -> Result<Folders, Error> {
+        let (folders, _) = self.look(lake, listed).await?;
+        Ok(folders)
+    }
+
+    /// The same, with the feeds that were seen, be it at other hours.
+    ///
+    /// # Errors
+    /// As [`Scope::folders`].
+    pub(crate) async fn look(
+        &self,
+        lake: &Lake,
+        listed: &mut Listed<'_>,
+    ) -> Result<(Folders, BTreeSet<FeedId>), Error> {
+        let (mut count, mut feeds) = (0, BTreeSet::new());
         let mut hours = BTreeMap::<_, Vec<_>>::new();
         let places = self.places();
         let places = places.map_or_else(|| vec![None], |keys| keys.into_iter().map(Some).collect());
         for place in places {
             let mut entries = lake.list(place.as_ref());
             while let Some(entry) = entries.try_next().await? {
-                if let Some((feed, hour, _)) = entry.key.as_feed_object()
-                    && self.contains(hour)
-                {
-                    hours.entry((feed, hour)).or_default().push(entry);
+                count += 1;
+                listed(count);
+                if let Some((feed, hour, _)) = entry.key.as_feed_object() {
+                    if !feeds.contains(&feed) {
+                        feeds.insert(feed.clone());
+                    }
+                    if self.contains(hour) {
+                        hours.entry((feed, hour)).or_default().push(entry);
+                    }
                 }
             }
         }
@@ -69,7 +95,7 @@ impl Scope {
             let folder = HourFolder::of(&feed, hour, entries);
             ((feed, hour), folder)
         });
-        Ok(sorted.collect())
+        Ok((sorted.collect(), feeds))
     }
 }
 

@@ -12,6 +12,7 @@ use async_trait::async_trait;
 use cannery_formats::feed::{FeedId, Hour};
 use cannery_journal::worker::{Handler, Outcome, Work};
 use cannery_journal::{Data, Date, Journal, NewEntry, Op, Priority};
+use cannery_lake::Breaker;
 use cannery_runtime::{Clock, Rng};
 use jiff::Timestamp;
 use serde::Serialize;
@@ -125,7 +126,7 @@ pub struct Hand(Arc<Inner>);
 
 struct Inner {
     consolidator: Consolidator,
-    stores: BTreeMap<String, Store>,
+    stores: BTreeMap<String, (Store, Breaker)>,
     listener: Arc<dyn Listener>,
     clock: Clock,
     rng: Rng,
@@ -142,15 +143,24 @@ impl Hand {
         clock: Clock,
         rng: Rng,
     ) -> Self {
-        let stores = stores.into_iter();
+        let stores = stores.into_iter().map(|store| {
+            let breaker = Breaker::new(clock.clone(), rng.clone());
+            (store.id().to_owned(), (store, breaker))
+        });
         Self(Arc::new(Inner {
             consolidator,
-            stores: stores.map(|store| (store.id().to_owned(), store)).collect(),
+            stores: stores.collect(),
             listener,
             clock,
             rng,
             settled: Settled::default(),
         }))
+    }
+
+    /// Whether the store with this id is one of them.
+    #[must_use]
+    pub fn has_store(&self, id: &str) -> bool {
+        self.0.stores.contains_key(id)
     }
 
     /// Does what is to be done in an hour, unless it looks as it did when nothing could be done.
@@ -209,9 +219,17 @@ impl Handler for Hand {
             Ok(hour) => hour,
             Err(error) => return dead(error.to_string()),
         };
-        let Some(store) = self.0.stores.get(&hour.store) else {
+        let Some((store, breaker)) = self.0.stores.get(&hour.store) else {
             let store = &hour.store;
             return dead(format!("object storage `{store}` is not configured here"));
+        };
+        let later = |pause| Outcome::Release {
+            at: Some(Date::from(self.0.clock.now()).plus(pause)),
+        };
+        // A store that does not answer must not keep the others waiting.
+        let pass = match breaker.ask() {
+            Ok(pass) => pass,
+            Err(pause) => return later(pause + self.0.rng.jitter(pause / 2)),
         };
         let visited = tokio::select! {
             visited = self.attend(&hour, store) => visited,
@@ -219,13 +237,17 @@ impl Handler for Hand {
             () = work.lost.cancelled() => return Outcome::Release { at: None },
         };
         let Err(error) = visited else {
+            pass.succeeded();
             return Outcome::Done;
         };
+        match &error {
+            Error::Lake(error) if error.kind.is_of_the_store() => pass.failed(),
+            _ => drop(pass),
+        }
         let pause = self.pause(&work);
         tracing::warn!(key, %error, ?pause, "not consolidated yet; trying on");
         // For ever and without blame: the archives stay until it is done.
-        let at = Date::from(self.0.clock.now()).plus(pause);
-        Outcome::Release { at: Some(at) }
+        later(pause)
     }
 }
 

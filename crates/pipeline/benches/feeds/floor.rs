@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::bodies::Replica;
-use crate::usage::{Used, measure};
+use cannery_testkit::usage::{Used, measure};
 
 /// One archive of all bodies, on the disk.
 pub(crate) fn run(folder: &Path, replicas: &[Replica]) -> Used {

@@ -15,29 +15,32 @@ use cannery_pipeline::{Algorithm, HourFolder, Scratch, Store};
 use cannery_runtime::disk::create_dir_all;
 use cannery_runtime::{Clock, RealDisk, Rng};
 use futures::future::join_all;
+use tokio::runtime::Runtime;
 
 use crate::REPLICAS;
 use crate::bodies::{Replica, feed, hour};
-use crate::usage::{Used, measure};
+use cannery_testkit::usage::{Used, measure, rss_bytes};
 
-/// What packing and shipping took, and what merging did.
-pub(crate) fn run(folder: &Path, replicas: &[Replica], polls: usize) -> (Used, Used) {
-    let runtime = tokio::runtime::Runtime::new().unwrap();
-    let store = Store {
-        lake: lake(folder),
-        algorithm: Algorithm::Hashed,
-    };
+/// What packing and shipping took, what merging did, and the memory at its end.
+pub(crate) fn run(
+    runtime: &Runtime,
+    folder: &Path,
+    replicas: &[Replica],
+    polls: usize,
+) -> (Used, Used, u64) {
+    let store = Store::new(lake(folder), Algorithm::Hashed);
     // A process does this once, at its start.
     runtime.block_on(store.lake.ensure_probed()).unwrap();
     let packed = measure(|| runtime.block_on(pack(&store, replicas)));
-    let scratch = Scratch::open(&folder.join("scratch"), &Clock::real(), Rng::from_os()).unwrap();
+    let scratch = Scratch::open(&folder.join("scratch"), Rng::from_os()).unwrap();
     let merged = measure(|| {
         let consolidator = Consolidator::new(scratch);
         let merging = async { consolidator.consolidate(&store, &feed(), hour()).await };
         runtime.block_on(merging).unwrap();
     });
+    let rss = rss_bytes();
     runtime.block_on(check(&store.lake, polls));
-    (packed, merged)
+    (packed, merged, rss)
 }
 
 /// Replicas are machines of their own: they do it at the same time.
@@ -79,7 +82,7 @@ fn feeds(store: &Store, replica: &Replica) -> Feeds {
         clock: clock.clone(),
         rng,
         mirrors: Mirrors::new(vec![store.lake.clone()]).unwrap(),
-        journal: Journal::new("shipping", Arc::new(list)),
+        journals: vec![Journal::new("shipping", Arc::new(list))],
         fetcher: Fetcher::new(clock.clone(), 1).unwrap(),
         monitor: Monitor::open(Arc::new(RealDisk), &logs, clock, keep).unwrap(),
         uploads: Arc::new(Unheard),

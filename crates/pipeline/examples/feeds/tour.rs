@@ -56,15 +56,12 @@ impl Tour {
             metrics: LakeMetrics::default(),
         })?;
         lake.ensure_probed().await?;
-        let scratch = Scratch::open(&folder.join("scratch"), &clock, rng.clone())?;
+        let scratch = Scratch::open(&folder.join("scratch"), rng.clone())?;
         Ok(Self {
             folder: folder.to_owned(),
             clock,
             rng,
-            store: Store {
-                lake,
-                algorithm: Algorithm::Hashed,
-            },
+            store: Store::new(lake, Algorithm::Hashed),
             consolidator: Consolidator::new(scratch),
         })
     }
@@ -103,7 +100,7 @@ impl Tour {
     /// Makes every hour that needs it one archive.
     pub(crate) async fn consolidate(&self) -> Result<Vec<Report>, Failure> {
         let mut reports = Vec::new();
-        for (feed, hour) in scan::whole_lake(&self.store).await?.unmerged {
+        for (feed, hour) in scan::whole_lake(&self.store, &mut |_| {}).await?.unmerged {
             let report = self.consolidator.consolidate(&self.store, &feed, hour);
             reports.push(report.await?);
         }
@@ -116,7 +113,7 @@ impl Tour {
         let start = end.checked_sub(jiff::SignedDuration::from_hours(24))?;
         let options = RetrieveOptions::new(target, start, end);
         let plan = retrieve::plan(&self.store.lake, &options).await?;
-        let scratch = Scratch::open(&self.folder.join("scratch"), &self.clock, self.rng.clone())?;
+        let scratch = Scratch::open(&self.folder.join("scratch"), self.rng.clone())?;
         let workplace = Workplace::new(scratch, self.rng.clone());
         Ok(retrieve::run(&self.store.lake, &plan, &workplace, &()).await?)
     }
@@ -152,7 +149,7 @@ impl Tour {
             clock: clock.clone(),
             rng,
             mirrors: mirrors.ok_or("there is no lake")?,
-            journal: Journal::new("shipping", Arc::new(list)),
+            journals: vec![Journal::new("shipping", Arc::new(list))],
             fetcher: Fetcher::new(clock.clone(), 10)?,
             monitor: Monitor::open(Arc::new(RealDisk), &logs, clock, keep)?,
             uploads: Arc::new(Unheard),

@@ -34,7 +34,7 @@ pub enum Finding {
         /// How many entries it lacks.
         entries: usize,
     },
-    /// An archive cannot be used; it is never touched.
+    /// An archive cannot be read by anybody; it can be set aside.
     Damaged {
         /// The id of the object storage.
         store: String,
@@ -42,6 +42,31 @@ pub enum Finding {
         key: Key,
         /// What is wrong with it.
         why: String,
+    },
+    /// An archive has more in it than is read here; it can be set aside.
+    TooLarge {
+        /// The id of the object storage.
+        store: String,
+        /// The archive.
+        key: Key,
+        /// In what.
+        why: String,
+    },
+    /// An archive is of a newer version.
+    Beyond {
+        /// The id of the object storage.
+        store: String,
+        /// The archive.
+        key: Key,
+        /// What it is.
+        why: String,
+    },
+    /// An archive was set aside, but is sound now.
+    Restored {
+        /// The id of the object storage.
+        store: String,
+        /// The archive.
+        key: Key,
     },
     /// An archive could not be read, which says nothing of what is in it.
     Unreadable {
@@ -60,7 +85,28 @@ impl Finding {
     pub fn is_mendable(&self) -> bool {
         match self {
             Self::Unmerged { .. } | Self::Missing { .. } => true,
-            Self::Damaged { .. } | Self::Unreadable { .. } => false,
+            Self::Damaged { .. } | Self::TooLarge { .. } | Self::Restored { .. } => true,
+            Self::Beyond { .. } | Self::Unreadable { .. } => false,
+        }
+    }
+
+    /// What a person can do about it.
+    #[must_use]
+    pub fn next(&self) -> &'static str {
+        match self {
+            Self::Unmerged { .. } => {
+                "`cannery audit --fix` merges it, and so does a running `cannery collect`"
+            }
+            Self::Missing { .. } => "`cannery audit --fix` copies what it lacks",
+            Self::Damaged { .. } => {
+                "put a sound copy in its place if you have one; `cannery audit --fix` sets it aside"
+            }
+            Self::TooLarge { .. } => {
+                "`cannery audit --fix` sets it aside; it stays where it is, for `cannery lake cat` and your own tools"
+            }
+            Self::Restored { .. } => "`cannery audit --fix` counts on it again",
+            Self::Beyond { .. } => "use a newer version of cannery",
+            Self::Unreadable { .. } => "run `cannery audit` again when the store answers",
         }
     }
 }
@@ -75,7 +121,8 @@ impl fmt::Display for Finding {
                 archives,
             } => write!(
                 f,
-                "hour `{hour}` of feed `{feed}` in `{store}` is not merged: {archives} archives"
+                "hour `{hour}` of feed `{feed}` in `{store}` is not merged: {}",
+                counted(*archives, "archive", "archives")
             ),
             Self::Missing {
                 store,
@@ -84,15 +131,26 @@ impl fmt::Display for Finding {
                 entries,
             } => write!(
                 f,
-                "hour `{hour}` of feed `{feed}` in `{store}` lacks {entries} entries that a mirror has"
+                "hour `{hour}` of feed `{feed}` in `{store}` lacks {} that a mirror has",
+                counted(*entries, "entry", "entries")
             ),
-            Self::Damaged { store, key, why } => {
+            Self::Damaged { store, key, why } | Self::TooLarge { store, key, why } => {
                 write!(f, "archive `{key}` in `{store}` cannot be used: {why}")
+            }
+            Self::Beyond { store, key, why } => {
+                write!(f, "archive `{key}` in `{store}` cannot be used here: {why}")
+            }
+            Self::Restored { store, key } => {
+                write!(
+                    f,
+                    "archive `{key}` in `{store}` was set aside, and is sound"
+                )
             }
             Self::Unreadable { store, key, why } => {
                 write!(f, "archive `{key}` in `{store}` could not be read: {why}")
             }
-        }
+        }?;
+        write!(f, "; {}", self.next())
     }
 }
 
@@ -113,6 +171,24 @@ pub enum Mended {
         key: Key,
         /// What is in that.
         entries: usize,
+    },
+    /// An archive that cannot be read was set aside.
+    SetAside {
+        /// The id of the object storage.
+        store: String,
+        /// The archive.
+        key: Key,
+        /// What is wrong with it.
+        why: String,
+        /// The archive that holds what is in it, where only its name was wrong.
+        rescued: Option<Key>,
+    },
+    /// An archive that was set aside is sound, and its mark is gone.
+    TakenBack {
+        /// The id of the object storage.
+        store: String,
+        /// The archive.
+        key: Key,
     },
     /// It is as it was.
     Not {
@@ -135,7 +211,28 @@ impl fmt::Display for Mended {
                 store,
                 key,
                 entries,
-            } => write!(f, "put `{key}` with {entries} entries into `{store}`"),
+            } => {
+                let entries = counted(*entries, "entry", "entries");
+                write!(f, "put `{key}` with {entries} into `{store}`")
+            }
+            Self::SetAside {
+                store,
+                key,
+                why,
+                rescued,
+            } => {
+                write!(
+                    f,
+                    "set `{key}` in `{store}` aside: {why}; it stays there and is not counted any more"
+                )?;
+                match rescued {
+                    None => Ok(()),
+                    Some(rescued) => write!(f, "; what is in it is in `{rescued}`, too"),
+                }
+            }
+            Self::TakenBack { store, key } => {
+                write!(f, "`{key}` in `{store}` is counted on again")
+            }
             Self::Not {
                 store,
                 feed,
@@ -147,4 +244,10 @@ impl fmt::Display for Mended {
             ),
         }
     }
+}
+
+/// `1 archive`, `2 archives`.
+pub(crate) fn counted(count: usize, one: &str, more: &str) -> String {
+    let what = if count == 1 { one } else { more };
+    format!("{count} {what}")
 }

@@ -1,10 +1,11 @@
 //! Mending: a mirror gets an archive of everything, named for its content, as if a replica had uploaded it; then the hour is
-//! consolidated there. Nothing else is ever written to a mirror, so what holds for uploads holds for this.
+//! consolidated there. Nothing else but marks is ever written to a mirror, so what holds for uploads holds for this.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use cannery_formats::feed::{FeedId, Hour};
+use jiff::Timestamp;
 
 use super::{Auditor, Finding, Mended, Seen, missing, whole};
 use crate::consolidate::Visit;
@@ -14,15 +15,18 @@ use crate::hour_folder::HourFolder;
 use crate::store::Store;
 
 impl Auditor {
-    /// Mends what can be mended of `findings`, which may be old: everything is looked at again. `seen` hears of each.
+    /// Mends what can be mended of `findings`, which may be old: everything is looked at again. `seen` hears of each. What is set
+    /// aside is noted with the time `now`.
     /// An error in one hour does not keep the others from being mended.
     pub async fn fix(
         &self,
         stores: &[Store],
         findings: &[Finding],
+        now: Timestamp,
         seen: &mut (dyn FnMut(&Mended) + Send),
     ) -> Vec<Mended> {
         let (mut lacking, mut unmerged) = (BTreeSet::new(), BTreeSet::new());
+        let mut doubtful = Vec::new();
         for finding in findings {
             match finding {
                 Finding::Missing { feed, hour, .. } => {
@@ -33,10 +37,24 @@ impl Auditor {
                 } => {
                     unmerged.insert((store.clone(), feed.clone(), *hour));
                 }
-                Finding::Damaged { .. } | Finding::Unreadable { .. } => {}
+                Finding::Damaged { store, key, .. }
+                | Finding::TooLarge { store, key, .. }
+                | Finding::Restored { store, key } => {
+                    doubtful.push((store.as_str(), key));
+                }
+                Finding::Beyond { .. } | Finding::Unreadable { .. } => {}
             }
         }
         let mut done = Vec::new();
+        for (id, key) in doubtful {
+            let Some(store) = stores.iter().find(|known| known.id() == id) else {
+                continue;
+            };
+            for mended in self.judge(store, key, now).await {
+                seen(&mended);
+                done.push(mended);
+            }
+        }
         for (feed, hour) in lacking {
             for mended in self.heal(stores, &feed, hour).await {
                 if let Mended::Healed { store, .. } = &mended {
@@ -75,7 +93,12 @@ impl Auditor {
         let whole = whole(&all);
         let mut done = Vec::new();
         for (store, _) in missing(stores, &all) {
-            let put = self.put(store, &subject, &inputs(&all), &whole).await;
+            let there = stores.iter().zip(&all);
+            let there = there.filter(|(known, _)| known.id() == store.id());
+            let folders = there.map(|(_, seen)| &seen.folder);
+            let archives = inputs(&all);
+            let put = self.put((store, folders), &subject, &archives, &whole);
+            let put = put.await;
             done.push(match put {
                 Ok(Some(archive)) => Mended::Healed {
                     store: store.id().to_owned(),
@@ -106,9 +129,9 @@ impl Auditor {
         Ok(all)
     }
 
-    async fn put(
+    async fn put<'a>(
         &self,
-        store: &Store,
+        (store, folders): (&Store, impl Iterator<Item = &'a HourFolder>),
         subject: &Subject,
         inputs: &[Arc<Fetched>],
         whole: &cannery_formats::feed::ContentSet,
@@ -116,6 +139,7 @@ impl Auditor {
         let mut steps = Vec::new();
         let fetcher = &self.consolidator.fetcher;
         let mut visit = Visit::new(fetcher, &store.lake, subject, &mut steps);
+        folders.for_each(|folder| visit.avoid(folder));
         visit.put_whole(inputs, whole).await
     }
 }
@@ -130,7 +154,7 @@ fn inputs(all: &[Seen]) -> Vec<Arc<Fetched>> {
     }
 }
 
-fn not(store: &Store, feed: &FeedId, hour: Hour, why: &str) -> Mended {
+pub(super) fn not(store: &Store, feed: &FeedId, hour: Hour, why: &str) -> Mended {
     Mended::Not {
         store: store.id().to_owned(),
         feed: feed.clone(),

@@ -119,7 +119,7 @@ async fn holds(visit: &mut Visit<'_>, growth: &Growth) -> Result<bool, Error> {
             visit.note(Step::Conflict { key });
             Ok(false)
         }
-        Fetch::Unusable(why) => Err(visit.not_as_put(key, why)),
+        Fetch::Unusable(fault) => Err(visit.not_as_put(key, fault.why)),
     }
 }
 

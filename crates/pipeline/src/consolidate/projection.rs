@@ -2,7 +2,7 @@
 //! matter to anybody's data when the copy is old or missing for a moment.
 //!
 //! All replicas must agree that the store is one of this kind: one that replaces the primary by compare-and-swap relies on
-//! nobody deleting it. The probe gives everybody the same answer.
+//! nobody deleting it. `Store::agree` sees to that before either begins.
 
 use std::sync::Arc;
 
@@ -65,7 +65,7 @@ async fn copy(visit: &mut Visit<'_>, whole: &Arc<Fetched>) -> Result<(), Error> 
         }),
         // Another replica has replaced it already.
         Fetch::Archive(_) | Fetch::Vanished => visit.note(Step::Conflict { key }),
-        Fetch::Unusable(why) => return Err(visit.not_as_put(key, why)),
+        Fetch::Unusable(fault) => return Err(visit.not_as_put(key, fault.why)),
     }
     Ok(())
 }

@@ -6,6 +6,8 @@ use cannery_formats::Key;
 use cannery_formats::feed::{FeedId, Hour};
 use serde::Serialize;
 
+use crate::audit::counted;
+
 /// One step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "step", rename_all = "snake_case")]
@@ -77,17 +79,22 @@ impl Step {
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Listed { archives } => write!(f, "found {archives} archives"),
+            Self::Listed { archives } => {
+                write!(f, "found {}", counted(*archives, "archive", "archives"))
+            }
             Self::Merged {
                 archives,
                 into,
                 entries,
             } => write!(
                 f,
-                "merged {archives} archives into `{into}` with {entries} entries"
+                "merged {} into `{into}` with {}",
+                counted(*archives, "archive", "archives"),
+                counted(*entries, "entry", "entries")
             ),
             Self::Swapped { primary, entries } => {
-                write!(f, "wrote the primary `{primary}` with {entries} entries")
+                let entries = counted(*entries, "entry", "entries");
+                write!(f, "wrote the primary `{primary}` with {entries}")
             }
             Self::Copied { from, primary } => write!(f, "copied `{from}` to `{primary}`"),
             Self::Deleted { key } => write!(f, "deleted `{key}`"),

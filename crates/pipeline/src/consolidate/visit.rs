@@ -6,11 +6,17 @@ use std::sync::Arc;
 use cannery_formats::Key;
 use cannery_formats::feed::{ArchiveName, Codec, ContentSet, FoundName, Holding};
 use cannery_lake::{Body, ErrorKind, Lake, PutNew};
+use futures::FutureExt as _;
+use futures::stream::{self, StreamExt as _};
 
 use super::step::Step;
 use crate::error::Error;
 use crate::fetched::{Fetch, Fetched, Fetcher, Subject};
+use crate::hour_folder::HourFolder;
 use crate::scratch::ScratchFile;
+
+/// Archives that are brought here and looked through at the same time.
+const READS_AT_ONCE: usize = 4;
 
 /// Whether there is more to do.
 #[derive(Debug)]
@@ -58,6 +64,12 @@ impl<'a> Visit<'a> {
         }
     }
 
+    /// Names of archives that were set aside are not used, whatever lies there by now: nobody would find it.
+    pub(crate) fn avoid(&mut self, folder: &HourFolder) {
+        let aside = folder.set_aside.iter().map(|entry| entry.key.clone());
+        self.unusable.extend(aside);
+    }
+
     pub(crate) fn note(&mut self, step: Step) {
         self.steps.push(step);
     }
@@ -80,33 +92,40 @@ impl<'a> Visit<'a> {
         }
     }
 
-    /// Reads archives; nothing when one of them is gone by now. What cannot be used is left out and noted once.
+    /// Reads archives, some at once; nothing when one of them is gone by now. What cannot be used is left out and noted once.
     pub(crate) async fn gather(
         &mut self,
         keys: &[Key],
     ) -> Result<Option<Vec<Arc<Fetched>>>, Error> {
-        let mut found = Vec::new();
+        let mut found = BTreeMap::new();
+        let mut unread = Vec::new();
         for key in keys {
-            if let Some(known) = self.known.get(key) {
-                found.push(Arc::clone(known));
-                continue;
+            match self.known.get(key) {
+                Some(known) => drop(found.insert(key, Arc::clone(known))),
+                None if self.unusable.contains(key) => {}
+                None => unread.push(key),
             }
-            if self.unusable.contains(key) {
-                continue;
-            }
-            match self.fetcher.fetch(self.lake, self.subject, key).await? {
+        }
+        let (fetcher, lake, subject) = (self.fetcher, self.lake, self.subject);
+        let reads = unread
+            .into_iter()
+            .map(|key| async move { (key, fetcher.fetch(lake, subject, key).await) }.boxed());
+        let reads: Vec<_> = reads.collect();
+        let mut reads = stream::iter(reads).buffered(READS_AT_ONCE);
+        while let Some((key, read)) = reads.next().await {
+            match read? {
                 Fetch::Archive(archive) => {
                     self.remember(&archive);
-                    found.push(archive);
+                    found.insert(key, archive);
                 }
-                Fetch::Unusable(why) => self.leave(key, why),
+                Fetch::Unusable(fault) => self.leave(key, fault.why),
                 Fetch::Vanished => {
                     self.note(Step::Conflict { key: key.clone() });
                     return Ok(None);
                 }
             }
         }
-        Ok(Some(found))
+        Ok(Some(found.into_values().collect()))
     }
 
     fn remember(&mut self, archive: &Arc<Fetched>) {
@@ -132,8 +151,8 @@ impl<'a> Visit<'a> {
         Ok(match fetch.await? {
             Fetch::Archive(archive) => Primary::There(archive),
             Fetch::Vanished => Primary::Absent,
-            Fetch::Unusable(why) => {
-                self.leave(&key, why);
+            Fetch::Unusable(fault) => {
+                self.leave(&key, fault.why);
                 Primary::Unusable
             }
         })
@@ -188,8 +207,8 @@ impl<'a> Visit<'a> {
                     self.note(Step::Conflict { key });
                     return Ok(None);
                 }
-                Fetch::Unusable(why) if put == PutNew::Different => self.leave(&key, why),
-                Fetch::Unusable(why) => return Err(self.not_as_put(key, why)),
+                Fetch::Unusable(fault) if put == PutNew::Different => self.leave(&key, fault.why),
+                Fetch::Unusable(fault) => return Err(self.not_as_put(key, fault.why)),
                 Fetch::Archive(_) => return Err(self.not_as_put(key, "it holds another set")),
             }
         }

@@ -106,9 +106,9 @@ async fn fetch_all(
     for key in keys {
         match fetcher.fetch(lake, &subject, key).await? {
             Fetch::Archive(archive) => brought.archives.push(archive),
-            Fetch::Unusable(why) => brought.refused.push(Refused {
+            Fetch::Unusable(fault) => brought.refused.push(Refused {
                 key: key.clone(),
-                why,
+                why: fault.why,
             }),
             Fetch::Vanished => return Ok(false),
         }

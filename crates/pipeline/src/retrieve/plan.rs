@@ -6,13 +6,13 @@ use std::path::PathBuf;
 
 use cannery_formats::Key;
 use cannery_formats::feed::{FeedId, Hour};
-use cannery_formats::large_object::COMMIT_BYTES_MAX;
-use cannery_lake::{Entry, ErrorKind, Lake};
+use cannery_lake::{Entry, Lake};
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use serde::Serialize;
 
 use super::error::Error;
 use super::options::RetrieveOptions;
+use crate::entry_length::length;
 
 /// Of so many hours the lengths are asked for at once.
 const ASKED_AT_ONCE: usize = 16;
@@ -78,6 +78,8 @@ pub struct Plan {
     pub hours: Vec<PlannedHour>,
     /// Hours that somebody deleted on purpose: nothing of them is retrieved, even if archives are left.
     pub deleted: Vec<HourOf>,
+    /// Archives that cannot be read and were set aside: nothing of them is retrieved.
+    pub set_aside: Vec<Key>,
     /// Feeds that were asked for by name and have nothing in these times.
     pub without: Vec<FeedId>,
 }
@@ -101,17 +103,22 @@ impl Plan {
 /// # Errors
 /// [`Error::Range`], and any failure of the store: a part of a listing is never taken for the whole.
 pub async fn plan(lake: &Lake, options: &RetrieveOptions) -> Result<Plan, Error> {
-    let folders = options.scope()?.folders(lake).await?;
+    let folders = options.scope()?.folders(lake, &mut |_| {}).await?;
     let mut plan = Plan {
         options: options.clone(),
         hours: Vec::new(),
         deleted: Vec::new(),
+        set_aside: Vec::new(),
         without: Vec::new(),
     };
     let mut found = Vec::new();
     for ((feed, hour), folder) in folders {
         let of = HourOf { feed, hour };
         let archives: Vec<Entry> = folder.archives().into_iter().cloned().collect();
+        if !folder.tombstone {
+            let aside = folder.set_aside.iter().map(|entry| entry.key.clone());
+            plan.set_aside.extend(aside);
+        }
         if folder.tombstone {
             plan.deleted.push(of);
         } else if !archives.is_empty() {
@@ -133,28 +140,17 @@ async fn measure(
 ) -> Result<PlannedHour, Error> {
     let mut archives = Vec::with_capacity(entries.len());
     for entry in entries {
-        archives.push(length(&lake, entry).await?);
+        let bytes = length(&lake, &entry).await?;
+        archives.push(PlannedArchive {
+            key: entry.key,
+            bytes,
+        });
     }
     Ok(PlannedHour {
         of,
         folder,
         archives,
     })
-}
-
-/// What is small may stand for something large.
-async fn length(lake: &Lake, entry: Entry) -> Result<PlannedArchive, Error> {
-    let key = entry.key;
-    let mut bytes = entry.stored_bytes;
-    if bytes <= COMMIT_BYTES_MAX {
-        match lake.head(&key).await {
-            Ok(head) => bytes = head.bytes,
-            // Reading it will show what it is.
-            Err(error) if matches!(error.kind, ErrorKind::Absent | ErrorKind::Corrupt) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(PlannedArchive { key, bytes })
 }
 
 fn without(plan: &Plan) -> Vec<FeedId> {

@@ -9,8 +9,8 @@ use serde::Serialize;
 
 use super::plan::{HourOf, Plan};
 
-/// How many renamed files are listed; the others are counted.
-const RENAMED_MAX: usize = 1_000;
+/// How many files of a kind are listed; the others are counted.
+pub(super) const LISTED_MAX: usize = 1_000;
 
 /// How it ended, for an exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -18,9 +18,9 @@ const RENAMED_MAX: usize = 1_000;
 pub enum Outcome {
     /// Everything that there is.
     Whole,
-    /// Archives were refused; what is in the others is there.
+    /// Archives were refused, or something was in the way; everything else is there.
     Partial,
-    /// There is no archive.
+    /// There is no archive, or none that has what was asked for.
     Nothing,
 }
 
@@ -58,6 +58,22 @@ impl fmt::Display for Renamed {
     }
 }
 
+/// Something else that has the name of a file: nothing was overwritten, and the file is not there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct InTheWay {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What is known of it.
+    pub what: String,
+}
+
+impl fmt::Display for InTheWay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = self.path.display().to_string();
+        write!(f, "`{}` is in the way: {}", path.escape_debug(), self.what)
+    }
+}
+
 /// What was retrieved.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Retrieved {
@@ -75,10 +91,16 @@ pub struct Retrieved {
     pub renamed_count: u64,
     /// The first thousand of them.
     pub renamed: Vec<Renamed>,
+    /// Files that are not there because something else has their name.
+    pub in_the_way_count: u64,
+    /// What has it, the first thousand; one link can be in the way of many files.
+    pub in_the_way: Vec<InTheWay>,
     /// Archives of which nothing was taken.
     pub refused: Vec<Refused>,
     /// Hours that somebody deleted on purpose; they were passed over.
     pub deleted: Vec<HourOf>,
+    /// Archives that cannot be read and were set aside; they were passed over.
+    pub set_aside: Vec<Key>,
     /// Feeds that were asked for by name and have nothing in these times.
     pub without: Vec<FeedId>,
 }
@@ -87,16 +109,20 @@ impl Retrieved {
     /// How it ended.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
-        match (self.refused.is_empty(), self.hours) {
+        let is_whole = self.refused.is_empty() && self.in_the_way_count == 0;
+        // An hour in which nothing was downloaded has an archive, too: it says which polls failed.
+        let is_nothing = self.files + self.present + self.duplicates == 0;
+        match (is_whole, is_nothing) {
             (false, _) => Outcome::Partial,
-            (true, 0) => Outcome::Nothing,
-            (true, _) => Outcome::Whole,
+            (true, true) => Outcome::Nothing,
+            (true, false) => Outcome::Whole,
         }
     }
 
     pub(super) fn of(plan: &Plan) -> Self {
         Self {
             deleted: plan.deleted.clone(),
+            set_aside: plan.set_aside.clone(),
             without: plan.without.clone(),
             ..Self::default()
         }
@@ -109,8 +135,12 @@ impl Retrieved {
         self.present += done.present;
         self.duplicates += done.duplicates;
         self.renamed_count += done.renamed.len() as u64;
-        let room = RENAMED_MAX.saturating_sub(self.renamed.len());
+        let room = LISTED_MAX.saturating_sub(self.renamed.len());
         self.renamed.extend(done.renamed.into_iter().take(room));
+        self.in_the_way_count += done.in_the_way_count;
+        let room = LISTED_MAX.saturating_sub(self.in_the_way.len());
+        let in_the_way = done.in_the_way.into_iter().take(room);
+        self.in_the_way.extend(in_the_way);
         self.refused.extend(done.refused);
         if done.is_deleted {
             self.deleted.push(done.of);
@@ -138,6 +168,10 @@ pub struct HourDone {
     pub duplicates: u64,
     /// Files that have another name.
     pub renamed: Vec<Renamed>,
+    /// Files that are not there because something else has their name.
+    pub in_the_way_count: u64,
+    /// What has it, the first thousand; one link can be in the way of many files.
+    pub in_the_way: Vec<InTheWay>,
     /// Archives of which nothing was taken.
     pub refused: Vec<Refused>,
     /// Somebody deleted it while it was looked at.

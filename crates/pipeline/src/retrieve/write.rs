@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::arrange::Placement;
 use super::error::Error;
+use super::report::{InTheWay, LISTED_MAX};
 use super::target::Target;
 use crate::fetched::{Fetched, Subject};
 use crate::scratch::Place;
@@ -32,11 +33,33 @@ pub(super) struct Job {
 }
 
 /// What was written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Written {
     pub(super) files: u64,
     pub(super) bytes: u64,
     pub(super) present: u64,
+    pub(super) in_the_way_count: u64,
+    /// The first of them.
+    pub(super) in_the_way: Vec<InTheWay>,
+}
+
+impl Written {
+    /// Something else has a name that is needed: that file is passed over, and the others go on. Any other error stays one.
+    fn passed_over<T>(&mut self, result: Result<T, Error>) -> Result<Option<T>, Error> {
+        match result {
+            Ok(value) => Ok(Some(value)),
+            Err(Error::Occupied { path, what }) => {
+                self.in_the_way_count += 1;
+                // One link can be in the way of a whole folder.
+                let is_new = self.in_the_way.last().is_none_or(|last| last.path != path);
+                if is_new && self.in_the_way.len() < LISTED_MAX {
+                    self.in_the_way.push(InTheWay { path, what });
+                }
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
 }
 
 /// Writes what is not there yet. It ends early when `stop` is cancelled; whole files stay.
@@ -99,13 +122,16 @@ impl<'a> Writing<'a> {
     fn find_missing(&mut self) -> Result<(), Error> {
         for placement in &self.job.placements {
             self.check_stop()?;
-            let (folder, name) = self.place(placement)?;
-            if folder.has(name, placement)? {
-                self.written.present += 1;
-            } else {
-                let todo = self.todo.entry(placement.member.name()).or_default();
-                todo.push(placement);
-                self.left += 1;
+            let place = self.place(placement);
+            let has = place.and_then(|(folder, name)| folder.has(name, placement));
+            match self.written.passed_over(has)? {
+                None => {}
+                Some(true) => self.written.present += 1,
+                Some(false) => {
+                    let todo = self.todo.entry(placement.member.name()).or_default();
+                    todo.push(placement);
+                    self.left += 1;
+                }
             }
         }
         Ok(())
@@ -230,11 +256,14 @@ impl<'a> Writing<'a> {
 
     fn publish(&mut self, file: Box<dyn NewFile>, placement: &'a Placement) -> Result<(), Error> {
         let (folder, name) = self.place(placement)?;
-        if folder.publish(file, name, placement)? {
-            self.written.files += 1;
-            self.written.bytes += placement.member.size();
-        } else {
-            self.written.present += 1;
+        let published = folder.publish(file, name, placement);
+        match self.written.passed_over(published)? {
+            None => {}
+            Some(true) => {
+                self.written.files += 1;
+                self.written.bytes += placement.member.size();
+            }
+            Some(false) => self.written.present += 1,
         }
         Ok(())
     }

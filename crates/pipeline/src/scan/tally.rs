@@ -27,10 +27,11 @@ impl Need {
     pub fn is_there(self, folder: &HourFolder) -> bool {
         let parts = folder.secondaries.len() + folder.foreign.len();
         if folder.tombstone {
-            return parts > 0 || folder.primary.is_some();
+            return !folder.removable().is_empty();
         }
-        match self.0 {
-            Way::Hashed => parts > 1,
+        match self.0.of(folder.primary.is_some()) {
+            Way::Swapped | Way::Projected if folder.is_primary_lost => parts > 1,
+            Way::Hashed(_) => parts > 1,
             Way::Swapped => parts > 0,
             Way::Projected => parts > 1 || is_stale_copy(folder),
         }

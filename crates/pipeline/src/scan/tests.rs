@@ -4,7 +4,7 @@ use cannery_formats::feed::{ArchiveName, Codec, ContentSet, Holding, Member};
 use cannery_lake::Entry;
 
 use super::*;
-use crate::store::Way;
+use crate::store::{Way, WithPrimary};
 
 fn feed(id: &str) -> FeedId {
     FeedId::new(id).unwrap()
@@ -52,27 +52,35 @@ fn listing(feed: &FeedId, hour: Hour, letters: &str) -> Vec<Entry> {
         .collect()
 }
 
+const HASHED: Way = Way::Hashed(WithPrimary::Swapped);
+
 #[test]
 fn an_hour_needs_work_by_what_its_store_makes_of_it() {
-    for (letters, hashed, swapped, projected) in [
-        ("", false, false, false),
-        ("u", false, false, false),
-        ("a", false, true, true),
-        ("f", false, true, true),
-        ("au", false, true, true),
-        ("ab", true, true, true),
-        ("af", true, true, true),
-        ("p", false, false, true),
-        ("pa", false, true, false),
-        ("pab", true, true, true),
-        ("t", false, false, false),
-        ("tp", true, true, true),
-        ("ta", true, true, true),
+    // Hashed, with a primary from before that can be replaced or not; swapped; projected.
+    for (letters, needs) in [
+        ("", [false, false, false, false]),
+        ("u", [false, false, false, false]),
+        ("a", [false, false, true, true]),
+        ("f", [false, false, true, true]),
+        ("au", [false, false, true, true]),
+        ("ab", [true, true, true, true]),
+        ("af", [true, true, true, true]),
+        ("p", [false, true, false, true]),
+        ("pa", [true, false, true, false]),
+        ("pab", [true, true, true, true]),
+        ("t", [false, false, false, false]),
+        ("tp", [true, true, true, true]),
+        ("ta", [true, true, true, true]),
     ] {
         let feed = feed("f");
         let is_needed = |way| !unmerged(listing(&feed, hour(), letters), Need(way)).is_empty();
-        let needed = [Way::Hashed, Way::Swapped, Way::Projected].map(is_needed);
-        assert_eq!(needed, [hashed, swapped, projected], "{letters}");
+        let ways = [
+            HASHED,
+            Way::Hashed(WithPrimary::Projected),
+            Way::Swapped,
+            Way::Projected,
+        ];
+        assert_eq!(ways.map(is_needed), needs, "{letters}");
     }
 }
 
@@ -111,7 +119,7 @@ fn a_listing_in_order_is_not_remembered_and_gives_the_same() {
             entries.extend(listing(&feed(id), at.parse().unwrap(), letters));
         }
     }
-    let mut streaming = ByHour::streaming(Need(Way::Hashed));
+    let mut streaming = ByHour::streaming(Need(HASHED));
     for entry in entries.clone() {
         assert_eq!(streaming.take(entry), Ok(()));
     }
@@ -120,9 +128,9 @@ fn a_listing_in_order_is_not_remembered_and_gives_the_same() {
     assert_eq!(found.feeds.len(), 3);
     assert_eq!(found.unmerged.len(), 6);
     entries.reverse();
-    assert_eq!(found.unmerged, unmerged(entries.clone(), Need(Way::Hashed)));
+    assert_eq!(found.unmerged, unmerged(entries.clone(), Need(HASHED)));
     entries.rotate_left(1);
-    let mut streaming = ByHour::streaming(Need(Way::Hashed));
+    let mut streaming = ByHour::streaming(Need(HASHED));
     let disorder = entries
         .into_iter()
         .any(|entry| streaming.take(entry).is_err());

@@ -2,11 +2,12 @@
 
 use cannery_formats::Key;
 use cannery_formats::feed::Codec;
-use cannery_pipeline::audit::{Auditor, Finding, Mended};
-use cannery_pipeline::{Scope, Store, delete};
+use cannery_formats::hour_archive::Limits;
+use cannery_pipeline::audit::{Auditor, Finding, Mended, Progress};
+use cannery_pipeline::{Scope, Store, delete, scan};
 use jiff::Timestamp;
 
-use crate::kit::{Bucket, WAYS, Way, feed, hour, in_hour, secondary, set, upload};
+use crate::kit::{Bucket, WAYS, Way, feed, hour, in_hour, primary, secondary, set, upload};
 
 struct Mirrors {
     one: Bucket,
@@ -33,21 +34,25 @@ impl Mirrors {
         let (mut heard, mut last) = (Vec::new(), None);
         let mut seen = |progress, findings: &[Finding]| {
             heard.extend_from_slice(findings);
-            last = Some(progress);
+            if let Progress::Hours { .. } = progress {
+                last = Some(progress);
+            }
         };
         let stores = self.stores();
         let scope = Scope::default();
         let auditor = self.auditor();
         let findings = auditor.audit(&stores, &scope, &mut seen).await.unwrap();
         assert_eq!(findings, heard);
-        assert!(last.is_none_or(|progress| progress.done == progress.of));
+        let is_done = |progress| matches!(progress, Progress::Hours { done, of } if done == of);
+        assert!(last.is_none_or(is_done));
         findings
     }
 
     async fn fix(&self, findings: &[Finding]) -> Vec<Mended> {
         let stores = self.stores();
         let auditor = self.auditor();
-        auditor.fix(&stores, findings, &mut |_| {}).await
+        let now = Timestamp::UNIX_EPOCH;
+        auditor.fix(&stores, findings, now, &mut |_| {}).await
     }
 }
 
@@ -163,8 +168,16 @@ async fn unmerged_hours_are_found_and_merged() {
     assert_eq!(mirrors.audit().await, []);
 }
 
+fn damaged(findings: &[Finding]) -> Vec<&Key> {
+    let damaged = findings.iter().filter_map(|finding| match finding {
+        Finding::Damaged { key, .. } => Some(key),
+        _ => None,
+    });
+    damaged.collect()
+}
+
 #[tokio::test]
-async fn damage_is_named_and_never_touched() {
+async fn damage_is_named_and_set_aside_but_never_removed() {
     let mirrors = Mirrors::new(Way::Hashed, Way::Hashed);
     let key = secondary(&set("a"), Codec::Gzip);
     mirrors.one.put(&key, b"not an archive").await;
@@ -172,22 +185,189 @@ async fn damage_is_named_and_never_touched() {
     let foreign = in_hour("f_20261115T18Z_abcdefghij23.tar.gz");
     mirrors.two.put(&foreign, b"\x1f\x8b").await;
     let findings = mirrors.audit().await;
-    let damaged: Vec<&Key> = findings
-        .iter()
-        .filter_map(|finding| match finding {
-            Finding::Damaged { key, .. } => Some(key),
-            _ => None,
-        })
-        .collect();
-    assert_eq!(damaged, [&key, &foreign]);
+    assert_eq!(damaged(&findings), [&key, &foreign]);
     assert!(findings.contains(&missing("one", 1)), "{findings:?}");
     let json = serde_json::to_value(&findings[0]).unwrap();
     assert_eq!(json["finding"], "damaged");
     let text = findings[0].to_string();
     assert!(text.contains("cannot be used: damaged:"), "{text}");
+    assert!(
+        text.contains("`cannery audit --fix` sets it aside"),
+        "{text}"
+    );
     mirrors.fix(&findings).await;
     // The name was taken by the damage: what was missing lies beside it.
     let look = mirrors.one.look().await;
     assert_eq!(look.keys(), [&secondary(&set("a"), Codec::Zstd)]);
-    assert_eq!(look.other, [key]);
+    assert!(look.other.contains(&key), "{:?}", look.other);
+    assert!(mirrors.two.look().await.other.contains(&foreign));
+    assert_eq!(mirrors.audit().await, [], "there is nothing left to do");
+}
+
+#[tokio::test]
+async fn what_was_set_aside_needs_no_work_whatever_the_algorithm() {
+    for way in WAYS {
+        let mirrors = Mirrors::new(way, Way::Hashed);
+        for bucket in [&mirrors.one, &mirrors.two] {
+            bucket.upload(&upload("a", Codec::Gzip)).await;
+        }
+        let broken = secondary(&set("b"), Codec::Gzip);
+        mirrors.one.put(&broken, b"not an archive").await;
+        mirrors.one.put(&primary(), b"not one, either").await;
+        let findings = mirrors.audit().await;
+        mirrors.fix(&findings).await;
+        assert_eq!(mirrors.audit().await, [], "{way:?}");
+        let found = scan::whole_lake(&mirrors.one.honest, &mut |_| {}).await;
+        assert_eq!(found.unwrap().unmerged, [], "{way:?}");
+        let report = mirrors.one.consolidate().await;
+        assert!(!report.is_change(), "{way:?}: {report}");
+        // What comes later is still merged.
+        mirrors.one.upload(&upload("c", Codec::Gzip)).await;
+        mirrors.one.consolidate().await;
+        let look = mirrors.one.look().await;
+        let sets: Vec<_> = look.archives.iter().map(|(_, set)| set.clone()).collect();
+        assert_eq!(sets, [set("a c")], "{way:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_sound_copy_in_its_place_is_counted_on_again() {
+    let mirrors = Mirrors::new(Way::Hashed, Way::Hashed);
+    for bucket in [&mirrors.one, &mirrors.two] {
+        bucket.upload(&upload("a", Codec::Gzip)).await;
+    }
+    let sound = upload("b", Codec::Gzip);
+    mirrors.one.put(&sound.key, b"not an archive").await;
+    mirrors.fix(&mirrors.audit().await).await;
+    assert_eq!(mirrors.audit().await, []);
+    mirrors.one.honest.lake.delete(&sound.key).await.unwrap();
+    mirrors.one.put(&sound.key, &sound.bytes).await;
+    let findings = mirrors.audit().await;
+    let key = sound.key.clone();
+    let restored = Finding::Restored {
+        store: "one".to_owned(),
+        key,
+    };
+    assert_eq!(findings, [restored]);
+    let mended = mirrors.fix(&findings).await;
+    assert!(
+        matches!(&mended[..], [Mended::TakenBack { .. }]),
+        "{mended:?}"
+    );
+    let findings = mirrors.audit().await;
+    assert_eq!(findings, [unmerged("one", 2), missing("two", 1)]);
+    mirrors.fix(&findings).await;
+    assert_eq!(mirrors.audit().await, []);
+}
+
+#[tokio::test]
+async fn what_is_in_an_archive_with_a_wrong_name_is_rescued() {
+    let mirrors = Mirrors::new(Way::Hashed, Way::Hashed);
+    let wrong = secondary(&set("x"), Codec::Gzip);
+    for bucket in [&mirrors.one, &mirrors.two] {
+        bucket.upload(&upload("a", Codec::Gzip)).await;
+        bucket.put(&wrong, &upload("b", Codec::Gzip).bytes).await;
+    }
+    let findings = mirrors.audit().await;
+    assert_eq!(damaged(&findings), [&wrong, &wrong]);
+    let mended = mirrors.fix(&findings).await;
+    let rescued = secondary(&set("b"), Codec::Gzip);
+    let is_it = |mended: &Mended| matches!(mended, Mended::SetAside { rescued: Some(key), .. } if *key == rescued);
+    assert_eq!(
+        mended.iter().filter(|mended| is_it(mended)).count(),
+        2,
+        "{mended:?}"
+    );
+    mirrors.fix(&mirrors.audit().await).await;
+    assert_eq!(mirrors.audit().await, []);
+    let whole = secondary(&set("a b"), Codec::Gzip);
+    assert!(mirrors.one.look().await.keys().contains(&&whole));
+}
+
+#[tokio::test]
+async fn what_is_too_large_is_set_aside_and_taken_back_where_there_is_room() {
+    let mirrors = Mirrors::new(Way::Hashed, Way::Hashed);
+    for bucket in [&mirrors.one, &mirrors.two] {
+        bucket.upload(&upload("a b", Codec::Gzip)).await;
+        bucket.upload(&upload("c", Codec::Gzip)).await;
+    }
+    // Two bodies and a manifest are more than that.
+    let limits = Limits {
+        entries_max: 2,
+        ..Limits::default()
+    };
+    let auditor = Auditor::new(mirrors.one.consolidator().limits(limits));
+    let (stores, now) = (mirrors.stores(), Timestamp::UNIX_EPOCH);
+    let audited = async || {
+        let mut seen = |_: Progress, _: &[Finding]| {};
+        let scope = Scope::default();
+        let findings = auditor.audit(&stores, &scope, &mut seen);
+        findings.await.unwrap()
+    };
+    let findings = audited().await;
+    let is_large = |found: &&Finding| matches!(found, Finding::TooLarge { .. });
+    let large: Vec<_> = findings.iter().filter(is_large).collect();
+    assert_eq!(large.len(), 2, "{findings:?}");
+    assert!(large.iter().all(|found| found.is_mendable()));
+    auditor.fix(&stores, &findings, now, &mut |_| {}).await;
+    assert_eq!(audited().await, [], "it is settled");
+    let key = secondary(&set("a b"), Codec::Gzip);
+    assert!(mirrors.one.look().await.keys().contains(&&key), "it stays");
+
+    let findings = mirrors.audit().await;
+    let is_restored = |found: &Finding| matches!(found, Finding::Restored { .. });
+    assert!(
+        findings.len() == 2 && findings.iter().all(is_restored),
+        "{findings:?}"
+    );
+    mirrors.fix(&findings).await;
+    mirrors.fix(&mirrors.audit().await).await;
+    assert_eq!(mirrors.audit().await, []);
+    assert_eq!(mirrors.one.look().await.whole(), set("a b c"));
+}
+
+#[tokio::test]
+async fn a_delete_takes_what_was_set_aside_and_its_mark() {
+    let mirrors = Mirrors::new(Way::Hashed, Way::Hashed);
+    let broken = secondary(&set("b"), Codec::Gzip);
+    mirrors.one.put(&broken, b"not an archive").await;
+    mirrors.fix(&mirrors.audit().await).await;
+    let lake = &mirrors.one.honest.lake;
+    let plan = delete::plan(lake, &Scope::default()).await.unwrap();
+    assert_eq!(plan.objects(), 1);
+    delete::run(lake, &plan, "test", Timestamp::UNIX_EPOCH, &mut |_| {})
+        .await
+        .unwrap();
+    let look = mirrors.one.look().await;
+    assert!(look.tombstone);
+    assert_eq!((look.keys().len(), look.other.len()), (0, 0));
+}
+
+#[tokio::test]
+async fn nothing_is_put_where_a_mark_hides_it() {
+    for way in WAYS {
+        let mirrors = Mirrors::new(way, Way::Hashed);
+        let whole = upload("a b", Codec::Gzip);
+        for key in [&whole.key, &primary()] {
+            mirrors.one.put(key, b"not an archive").await;
+        }
+        mirrors.fix(&mirrors.audit().await).await;
+        let lake = &mirrors.one.honest.lake;
+        // Somebody has put sound copies there, and the marks are still there.
+        for (key, bytes) in [(&whole.key, &whole.bytes), (&primary(), &whole.bytes)] {
+            lake.delete(key).await.unwrap();
+            mirrors.one.put(key, bytes).await;
+        }
+        for words in ["a", "b"] {
+            mirrors.one.upload(&upload(words, Codec::Gzip)).await;
+        }
+        mirrors.one.consolidate().await;
+        let folder = mirrors.one.folder().await;
+        let keys: Vec<_> = folder
+            .archives()
+            .iter()
+            .map(|entry| entry.key.clone())
+            .collect();
+        assert_eq!(keys, [secondary(&set("a b"), Codec::Zstd)], "{way:?}");
+    }
 }

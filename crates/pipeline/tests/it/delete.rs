@@ -1,9 +1,10 @@
 //! Hours that are deleted stay deleted, whoever comes late.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use cannery_formats::Key;
-use cannery_formats::feed::Codec;
+use cannery_formats::feed::{Codec, FeedId, Hour};
 use cannery_pipeline::consolidate::Step;
 use cannery_pipeline::delete::{self, DoomedHour};
 use cannery_pipeline::{Error, Scope};
@@ -81,7 +82,7 @@ async fn a_plan_changes_nothing_and_says_what_would_go() {
     assert_eq!(plan.bytes(), bytes.sum::<u64>() + 1);
     assert_eq!(plan.hours[0].left, [in_hour("notes.txt")]);
     let text = plan.hours[0].to_string();
-    assert!(text.ends_with("; 1 unknown objects stay"), "{text}");
+    assert!(text.ends_with("; 1 unknown object stays"), "{text}");
     assert_eq!(lake.list_all(None).await.unwrap().len(), 5);
     assert_eq!(delete(&bucket).await[0].archives.len(), 3);
     let left = lake.list_all(None).await.unwrap();
@@ -195,5 +196,114 @@ async fn a_delete_that_dies_is_finished_by_whoever_consolidates() {
             let context = format!("{way:?} dead at {request}");
             assert!(look.tombstone && look.keys().is_empty(), "{context}");
         }
+    }
+}
+
+/// Three hours, of which only the second has an archive.
+fn three_hours() -> Scope {
+    Scope {
+        feeds: None,
+        from: Some("20261115T17Z".parse().unwrap()),
+        to: Some("20261115T20Z".parse().unwrap()),
+    }
+}
+
+fn later() -> Timestamp {
+    "2026-11-16T00:00:00Z".parse().unwrap()
+}
+
+async fn planned(bucket: &Bucket, known: &[&str]) -> delete::Plan {
+    let known: BTreeSet<FeedId> = known.iter().map(|id| FeedId::new(*id).unwrap()).collect();
+    let lake = &bucket.honest.lake;
+    let scope = three_hours();
+    let plan = delete::plan_with_empty_hours(lake, &scope, &known, later());
+    plan.await.unwrap()
+}
+
+async fn marks(bucket: &Bucket) -> Vec<(String, Hour)> {
+    let entries = bucket.honest.lake.list_all(None).await.unwrap();
+    let objects = entries
+        .iter()
+        .filter_map(|entry| entry.key.as_feed_object());
+    let marks =
+        objects.filter(|(feed, hour, name)| Key::feed_tombstone(feed, *hour).file_name() == *name);
+    marks
+        .map(|(feed, hour, _)| (feed.to_string(), hour))
+        .collect()
+}
+
+#[tokio::test]
+async fn an_hour_that_was_empty_when_it_was_deleted_stays_empty_whoever_comes_late() {
+    for way in WAYS {
+        let bucket = Bucket::new(way);
+        let before = Key::new("f/2026/11/15/17/notes.txt").unwrap();
+        bucket.put(&before, b"of the feed, but no archive").await;
+        let plan = planned(&bucket, &["g"]).await;
+        let texts: Vec<_> = plan.empty.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            texts,
+            [
+                "f 20261115T17Z to 20261115T20Z in `main`: 3 hours without an archive",
+                "g 20261115T17Z to 20261115T20Z in `main`: 3 hours without an archive",
+            ]
+        );
+        assert_eq!((plan.objects(), plan.empty_hours()), (0, 6));
+        assert_eq!(marks(&bucket).await, [], "a plan changes nothing");
+        let lake = &bucket.honest.lake;
+        delete::run(lake, &plan, "test", later(), &mut |hour| panic!("{hour}"))
+            .await
+            .unwrap();
+        assert_eq!(marks(&bucket).await.len(), 6);
+        // The hour of the middle, from a replica that was away.
+        bucket.upload(&upload("a", Codec::Gzip)).await;
+        bucket.consolidate().await;
+        assert!(bucket.look().await.keys().is_empty(), "{way:?}");
+        // What is marked is not planned again, and can be lifted.
+        assert_eq!(planned(&bucket, &["g"]).await, delete::Plan::default());
+        let lifted = delete::lift(lake, &three_hours()).await.unwrap();
+        assert_eq!(lifted.len(), 6);
+    }
+}
+
+#[tokio::test]
+async fn an_archive_that_comes_between_the_plan_and_the_mark_goes_and_is_told_of() {
+    let bucket = Bucket::new(crate::kit::Way::Hashed);
+    let plan = planned(&bucket, &["f"]).await;
+    assert_eq!((plan.objects(), plan.empty_hours()), (0, 3));
+    bucket.upload(&upload("a", Codec::Gzip)).await;
+    let mut gone = Vec::new();
+    let mut done = |hour: &DoomedHour| gone.push((hour.hour, hour.archives.len()));
+    delete::run(&bucket.honest.lake, &plan, "test", later(), &mut done)
+        .await
+        .unwrap();
+    assert_eq!(gone, [(hour(), 1)]);
+    assert!(bucket.look().await.keys().is_empty());
+}
+
+#[tokio::test]
+async fn a_delete_that_dies_among_the_marks_is_finished_by_the_next() {
+    for request in 1..12 {
+        let bucket = Bucket::new(crate::kit::Way::Hashed);
+        bucket.upload(&upload("a", Codec::Gzip)).await;
+        let plan = planned(&bucket, &[]).await;
+        assert_eq!((plan.objects(), plan.empty_hours()), (1, 2));
+        let death = Death {
+            request,
+            after_effect: request % 2 == 0,
+        };
+        let troubled = Troubled::new(bucket.raw.clone(), None, Some(death));
+        let mortal = patient_lake("main", Arc::new(troubled.clone()), bucket.way);
+        let mut unheard = |_: &DoomedHour| {};
+        tokio::select! {
+            done = delete::run(&mortal, &plan, "test", later(), &mut unheard) => done.unwrap(),
+            () = troubled.dead.cancelled() => {}
+        }
+        let rest = planned(&bucket, &["f"]).await;
+        let lake = &bucket.honest.lake;
+        delete::run(lake, &rest, "test", later(), &mut |_| {})
+            .await
+            .unwrap();
+        assert_eq!(marks(&bucket).await.len(), 3, "dead at {request}");
+        assert!(bucket.look().await.keys().is_empty(), "dead at {request}");
     }
 }

@@ -12,12 +12,14 @@ use cannery_formats::{Digest, Key};
 use cannery_lake::{Honours, Lake, LakeMetrics, Parts, RetryPolicy};
 use cannery_pipeline::consolidate::{Consolidator, Report};
 use cannery_pipeline::{Algorithm, HourFolder, Scratch, Store};
+use cannery_runtime::Rng;
 use cannery_runtime::clock::SimulatedClock;
-use cannery_runtime::{Clock, Rng};
 use futures::TryStreamExt as _;
 use object_store::memory::InMemory;
 use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt as _};
 use tempfile::TempDir;
+
+const PREFIX: &str = "some/prefix";
 
 pub(crate) fn feed() -> FeedId {
     FeedId::new("f").unwrap()
@@ -62,9 +64,14 @@ fn bodies(words: &str) -> Vec<(String, Vec<u8>)> {
 }
 
 pub(crate) fn upload(words: &str, codec: Codec) -> Upload {
+    upload_of(hour(), words, codec)
+}
+
+/// An archive of any hour.
+pub(crate) fn upload_of(hour: Hour, words: &str, codec: Codec) -> Upload {
     let (set, bodies) = (set(words), bodies(words));
     let compression = Compression { codec, level: None };
-    let mut writer = ArchiveWriter::new(Vec::new(), &feed(), hour(), &set, &compression).unwrap();
+    let mut writer = ArchiveWriter::new(Vec::new(), &feed(), hour, &set, &compression).unwrap();
     while let Some(member) = writer.next_member() {
         let is_it = |(name, body): &&(String, Vec<u8>)| {
             name == member.name() && Digest::of(body) == member.sha256()
@@ -73,23 +80,23 @@ pub(crate) fn upload(words: &str, codec: Codec) -> Upload {
         writer.append(body.as_slice()).unwrap();
     }
     Upload {
-        key: secondary(&set, codec),
+        key: named(hour, Holding::Set(set.hash(), codec)),
         bytes: writer.finish().unwrap(),
     }
 }
 
 pub(crate) fn secondary(set: &ContentSet, codec: Codec) -> Key {
-    named(Holding::Set(set.hash(), codec))
+    named(hour(), Holding::Set(set.hash(), codec))
 }
 
 pub(crate) fn primary() -> Key {
-    named(Holding::Primary)
+    named(hour(), Holding::Primary)
 }
 
-fn named(holding: Holding) -> Key {
+fn named(hour: Hour, holding: Holding) -> Key {
     Key::feed_archive(&ArchiveName {
         feed: feed(),
-        hour: hour(),
+        hour,
         holding,
     })
 }
@@ -97,6 +104,11 @@ fn named(holding: Holding) -> Key {
 /// A key with any name in the folder of the hour.
 pub(crate) fn in_hour(name: &str) -> Key {
     Key::new(format!("{}/{name}", Key::feed_hour(&feed(), hour()))).unwrap()
+}
+
+/// Where an object of such a lake really is.
+pub(crate) fn path_of(key: &Key) -> object_store::path::Path {
+    object_store::path::Path::from(format!("{PREFIX}/{key}"))
 }
 
 /// A lake whose pauses take no time, and that does not wait long for an answer.
@@ -115,7 +127,7 @@ fn lake_within(attempt: Duration, id: &str, store: Arc<dyn ObjectStore>, way: Wa
         id: id.into(),
         url: "memory:".into(),
         store,
-        prefix: "some/prefix".into(),
+        prefix: PREFIX.into(),
         clock,
         rng: Rng::seeded(1),
         retry: RetryPolicy {
@@ -139,7 +151,7 @@ pub(crate) fn store(lake: Lake, way: Way) -> Store {
         Way::Hashed => Algorithm::Hashed,
         Way::Swapped | Way::Projected => Algorithm::Primary,
     };
-    Store { lake, algorithm }
+    Store::new(lake, algorithm)
 }
 
 /// The path and the version of an object.
@@ -165,7 +177,7 @@ impl Bucket {
         let raw = Arc::new(InMemory::new());
         let honest = store(patient_lake(id, raw.clone(), way), way);
         let scratch = tempfile::tempdir().unwrap();
-        let folder = Scratch::open(scratch.path(), &Clock::real(), Rng::from_os()).unwrap();
+        let folder = Scratch::open(scratch.path(), Rng::from_os()).unwrap();
         Self {
             raw,
             way,
@@ -206,6 +218,9 @@ impl Bucket {
         for object in objects {
             let key = object.location.as_ref().strip_prefix("some/prefix/");
             let key = Key::new(key.unwrap()).unwrap();
+            if key.is_internal() {
+                continue;
+            }
             if let FoundName::Tombstone = FoundName::of(&feed(), hour(), key.file_name()) {
                 look.tombstone = true;
                 continue;

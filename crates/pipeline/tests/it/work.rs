@@ -177,7 +177,14 @@ async fn a_scan_finds_what_needs_work_and_nothing_else() {
         .put(&Key::new("autoload/v1/x/data.jsonl.gz").unwrap(), b"x")
         .await;
     bucket.put(&Key::new("h/readme.txt").unwrap(), b"x").await;
-    let found = scan::whole_lake(&bucket.honest).await.unwrap();
+    let mut heard = Vec::new();
+    let mut listed = |objects| heard.push(objects);
+    let found = scan::whole_lake(&bucket.honest, &mut listed).await.unwrap();
+    assert_eq!(
+        heard,
+        (1..=10).collect::<Vec<u64>>(),
+        "it says how far it is"
+    );
     let feeds: Vec<_> = found.feeds.iter().map(FeedId::as_str).collect();
     assert_eq!(feeds, ["f", "g"]);
     assert_eq!(found.hours, 4);
@@ -211,7 +218,7 @@ async fn a_listing_error_is_an_error_of_the_scan() {
     faults.next(Request::List, Fault::ListEndsAfter(1), u32::MAX);
     let faulty = FaultStore::new(bucket.raw.clone(), faults, Clock::real());
     let faulty = store(lake("main", Arc::new(faulty), Way::Hashed), Way::Hashed);
-    assert!(scan::whole_lake(&faulty).await.is_err());
+    assert!(scan::whole_lake(&faulty, &mut |_| {}).await.is_err());
 }
 
 #[tokio::test]
@@ -255,11 +262,11 @@ async fn a_scanner_adds_late_hours_at_once_and_new_ones_within_minutes() {
 async fn what_a_swapped_store_has_merged_needs_no_work() {
     let bucket = Bucket::new(Way::Swapped);
     bucket.upload(&upload("a", Codec::Gzip)).await;
-    let found = scan::whole_lake(&bucket.honest).await.unwrap();
+    let found = scan::whole_lake(&bucket.honest, &mut |_| {}).await.unwrap();
     assert_eq!(found.unmerged.len(), 1);
     bucket.consolidate().await;
     assert_eq!(bucket.look().await.keys(), [&primary()]);
-    let found = scan::whole_lake(&bucket.honest).await.unwrap();
+    let found = scan::whole_lake(&bucket.honest, &mut |_| {}).await.unwrap();
     assert_eq!((found.unmerged.len(), found.hours), (0, 1));
 }
 

@@ -8,6 +8,7 @@
 //! | `world.rs` | replica steps and faults: crashes, stalls, lost answers, late requests, repeated uploads |
 //! | `algorithm.rs` | what an algorithm is to the model |
 //! | `timed.rs`, `hashed.rs`, `primary_cas.rs`, `projection.rs`, `mirrors.rs` | an algorithm each, and its tests |
+//! | `mixed.rs` | two of them in one store, which must not be |
 //! | `merge.rs` | the merge that most of them share |
 //! | `rest.rs` | what becomes of an hour when the faults end |
 //! | `ends.rs` | whether replicas can keep each other busy for ever |
@@ -26,6 +27,7 @@ mod ends;
 mod hashed;
 mod merge;
 mod mirrors;
+mod mixed;
 mod primary_cas;
 mod projection;
 mod rest;

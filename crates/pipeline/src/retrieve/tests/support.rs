@@ -12,8 +12,8 @@ use cannery_formats::feed::{
 use cannery_formats::hour_archive::{ArchiveWriter, Compression};
 use cannery_formats::{Digest, Key};
 use cannery_lake::{Lake, LakeMetrics, Parts, RetryPolicy};
+use cannery_runtime::Rng;
 use cannery_runtime::clock::SimulatedClock;
-use cannery_runtime::{Clock, Rng};
 use object_store::ObjectStore;
 use object_store::memory::InMemory;
 use tempfile::TempDir;
@@ -181,7 +181,7 @@ impl Bench {
         let raw = Arc::new(InMemory::new());
         let scratch = tempfile::tempdir().unwrap();
         let rng = Rng::seeded(7);
-        let opened = Scratch::open(scratch.path(), &Clock::real(), rng.clone()).unwrap();
+        let opened = Scratch::open(scratch.path(), rng.clone()).unwrap();
         let mut workplace = Workplace::new(opened, rng);
         workplace.disk = Arc::new(TestDisk::sound());
         Self {

@@ -139,6 +139,18 @@ async fn coverage_is_only_there_when_asked_for() {
     let coverage = Coverage::new(feed("a"), hour(18), "lga", vec![span]).to_member();
     let bodies = [download("a", 18, 1, "one"), coverage];
     let bench = Bench::new();
+    // An hour in which every poll failed.
+    bench.upload("a", 18, &bodies[1..]).await;
+    let nothing = bench.retrieve(&bench.options()).await.unwrap();
+    assert_eq!(nothing.outcome(), Outcome::Nothing);
+    let with_coverage = RetrieveOptions {
+        with_coverage: true,
+        ..bench.options()
+    };
+    let told = bench.retrieve(&with_coverage).await.unwrap();
+    assert_eq!(told.outcome(), Outcome::Whole);
+
+    let bench = Bench::new();
     bench.upload("a", 18, &bodies).await;
     bench.retrieve(&bench.options()).await.unwrap();
     assert_eq!(bench.tree(), tree([(FOLDER, &bodies[0])]));

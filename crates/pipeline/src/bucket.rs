@@ -1,0 +1,35 @@
+//! What a sealed bucket holds, by its index.
+
+use cannery_formats::can::{CannedFile, read_canned_index};
+use cannery_formats::gz_lines::IndexLimits;
+use cannery_formats::{BucketDate, Key};
+use cannery_lake::{ErrorKind, Lake};
+
+use crate::error::Error;
+
+const INDEX_BYTES_MAX: u64 = 256 << 20;
+const INDEX_TEXT_MAX: u64 = 2 << 30;
+
+/// The cans of a bucket, in the order of its index; nothing when it is not sealed.
+///
+/// # Errors
+/// [`Error::Unusable`] for an index that is damaged; those of the lake.
+pub async fn sealed_files(
+    raw: &Lake,
+    bucket: BucketDate,
+) -> Result<Option<Vec<CannedFile>>, Error> {
+    let key = Key::canned_index(bucket);
+    let object = match raw.get(&key, INDEX_BYTES_MAX).await {
+        Ok(object) => object.bytes,
+        Err(error) if error.kind == ErrorKind::Absent => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let limits = IndexLimits {
+        total_bytes_max: INDEX_TEXT_MAX,
+        ..IndexLimits::default()
+    };
+    let read = tokio::task::spawn_blocking(move || read_canned_index(&*object, limits));
+    let index = read.await.map_err(|_| Error::GivenUp)?;
+    let index = index.map_err(|fault| Error::unusable(raw, &key, &fault))?;
+    Ok(Some(index.files))
+}

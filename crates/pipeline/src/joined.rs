@@ -1,0 +1,202 @@
+//! The indexes of a sealed bucket as one: that of its archives, and the private one of its cans.
+//!
+//! Each is the indexes of its files one after the other, in the order of their names, and can be read as one gzip. It is
+//! written when all of them are there, and replaced when one of them is newer. Whoever finds none takes those of the files.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write as _};
+
+use cannery_formats::archive::Generation;
+use cannery_formats::can::{BucketFile, FileName};
+use cannery_formats::{BucketDate, Key};
+use cannery_lake::{Body, ErrorKind, Lake, PutNew, Swap};
+use jiff::Timestamp;
+use serde::Serialize;
+
+use crate::archive_index::INDEX_BYTES_MAX;
+use crate::autoclave::private_index_key;
+use crate::blocking::blocking;
+use crate::cans::Indexes;
+use crate::error::Error;
+use crate::scratch::ScratchFile;
+use crate::stage::Plant;
+
+/// What is longer cannot be replaced in one step.
+const REPLACED_BYTES_MAX: u64 = 64 << 20;
+/// Others write the same.
+const ROUNDS_MAX: u32 = 8;
+
+/// What was written.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct JoinReport {
+    /// The indexes.
+    pub written: Vec<Key>,
+    /// Bytes of the indexes of files that were read.
+    pub bytes_in: u64,
+    /// Bytes that were written.
+    pub bytes_out: u64,
+}
+
+/// An index of a bucket that is to be written.
+struct Join<'l> {
+    lake: &'l Lake,
+    key: Key,
+    /// The indexes of the files, in order.
+    parts: Vec<Key>,
+}
+
+/// Writes the indexes of a sealed bucket, where those of all its files are there and something of them is newer. It may be
+/// called at any time, by anybody.
+///
+/// # Errors
+/// Those of the lakes and of the disk; what was written is whole, and the call may be repeated.
+pub async fn join(
+    plant: &Plant,
+    bucket: BucketDate,
+    generation: Generation,
+) -> Result<JoinReport, Error> {
+    let mut report = JoinReport::default();
+    for join in needed(plant, bucket, generation).await? {
+        join.run(plant, &mut report).await?;
+    }
+    Ok(report)
+}
+
+/// Whether [`join`] would write something.
+pub(crate) async fn is_needed(
+    plant: &Plant,
+    bucket: BucketDate,
+    generation: Generation,
+) -> Result<bool, Error> {
+    Ok(!needed(plant, bucket, generation).await?.is_empty())
+}
+
+async fn needed(
+    plant: &Plant,
+    bucket: BucketDate,
+    generation: Generation,
+) -> Result<Vec<Join<'_>>, Error> {
+    let indexes = Indexes::new(plant.raw.clone());
+    if !indexes.state(bucket).await?.is_sealed {
+        return Ok(Vec::new());
+    }
+    let sealed = indexes.names(&Key::canned_index(bucket)).await?;
+    let mut names: Vec<FileName> = sealed.files.clone();
+    names.sort_unstable();
+    let files = names.into_iter().map(|name| BucketFile::new(bucket, name));
+    let files: Vec<BucketFile> = files.collect();
+    let public = files
+        .iter()
+        .map(|file| Key::autoclaved_file_index(generation, file));
+    let private = files.iter().map(private_index_key);
+    // A name without room for the private index of its own has none.
+    let private = private.collect::<Result<Vec<Key>, _>>().unwrap_or_default();
+    let mut needed = Vec::new();
+    for (lake, folder, key, parts) in [
+        (
+            &plant.public,
+            Key::autoclaved_generation(generation, Some(bucket)),
+            Key::autoclaved_index(generation, bucket),
+            public.collect(),
+        ),
+        (
+            &plant.raw,
+            Key::canned_folder(Some(bucket)),
+            Key::canned_private_index(bucket),
+            private,
+        ),
+    ] {
+        let join = Join { lake, key, parts };
+        if join.is_needed(&folder).await? {
+            needed.push(join);
+        }
+    }
+    Ok(needed)
+}
+
+impl Join<'_> {
+    /// Whether all parts are there, and the whole is not, or is older than one of them.
+    async fn is_needed(&self, folder: &Key) -> Result<bool, Error> {
+        let entries = self.lake.list_all(Some(folder)).await?.into_iter();
+        let there: BTreeMap<Key, Timestamp> =
+            entries.map(|entry| (entry.key, entry.modified)).collect();
+        let parts: Option<Vec<Timestamp>> = self
+            .parts
+            .iter()
+            .map(|part| there.get(part).copied())
+            .collect();
+        let newest = parts.and_then(|parts| parts.into_iter().max());
+        let whole = there.get(&self.key);
+        Ok(newest.is_some_and(|newest| whole.is_none_or(|whole| *whole < newest)))
+    }
+
+    async fn run(&self, plant: &Plant, report: &mut JoinReport) -> Result<(), Error> {
+        let failed = |why: io::Error| Error::scratch(plant.scratch.folder(), why);
+        let file = plant.scratch.file().map_err(failed)?;
+        let mut out = file.begin();
+        for part in &self.parts {
+            let bytes = match self.lake.get(part, INDEX_BYTES_MAX).await {
+                Ok(object) => object.bytes,
+                // It is made anew right now; who does that joins them.
+                Err(error) if error.kind == ErrorKind::Absent => return Ok(()),
+                Err(error) => return Err(error.into()),
+            };
+            report.bytes_in += bytes.len() as u64;
+            let written = blocking(move || {
+                out.write_all(&bytes)?;
+                Ok::<_, io::Error>(out)
+            });
+            out = written.await.and_then(|written| written).map_err(failed)?;
+        }
+        let len = file.len().map_err(failed)?;
+        self.put(&file, len, plant).await?;
+        report.bytes_out += len;
+        report.written.push(self.key.clone());
+        Ok(())
+    }
+
+    /// Puts the whole, in place of an older one.
+    async fn put(&self, file: &ScratchFile, len: u64, plant: &Plant) -> Result<(), Error> {
+        let (lake, key) = (self.lake, &self.key);
+        for _ in 0..ROUNDS_MAX {
+            let body = Body::File(file.path().to_owned());
+            if lake.put_new(key, body).await? != PutNew::Different {
+                return Ok(());
+            }
+            let before = match lake.head(key).await {
+                Ok(head) => head,
+                Err(error) if error.kind == ErrorKind::Absent => continue,
+                Err(error) => return Err(error.into()),
+            };
+            if before.bytes.max(len) > REPLACED_BYTES_MAX {
+                // Until the next is there, readers take the indexes of the files.
+                lake.delete(key).await?;
+                continue;
+            }
+            let before = match lake.get(key, REPLACED_BYTES_MAX).await {
+                Ok(before) => before,
+                Err(error) if error.kind == ErrorKind::Absent => continue,
+                Err(error) => return Err(error.into()),
+            };
+            let mut content = file.begin();
+            let content = blocking(move || {
+                let mut bytes = Vec::new();
+                io::Read::read_to_end(&mut content, &mut bytes).map(|_| bytes)
+            });
+            let content = content.await.and_then(|content| content);
+            let content = content.map_err(|why| Error::scratch(plant.scratch.folder(), why))?;
+            match lake
+                .put_if_version(key, &before.version, content.into())
+                .await?
+            {
+                Swap::Swapped(_) => return Ok(()),
+                Swap::Conflict => {}
+            }
+        }
+        Err(Error::Unsettled {
+            store: lake.id().to_owned(),
+            key: key.clone(),
+            rounds: ROUNDS_MAX,
+        })
+    }
+}
