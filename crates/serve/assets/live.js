@@ -4,6 +4,8 @@
 (() => {
   const PERIOD_MS = 5000;
   const PATIENCE_MS = 10000;
+  // What never changes is not asked for again, and what the reader unfolded in it stays so.
+  if (document.getElementById("main").hasAttribute("data-still")) return;
   const live = document.getElementById("live");
   let timer = 0;
 

@@ -9,17 +9,21 @@ use crate::section::State;
 
 mod chart;
 mod heat_map;
+mod links;
 mod plot;
 mod table;
 mod text;
+mod tree;
 
 pub use chart::{Bars, Curve};
 pub use heat_map::{HeatMap, Tally};
+pub use links::Links;
 pub use plot::Plot;
 pub use table::{Cell, Table};
 pub(crate) use text::clean_to;
 use text::shown;
 pub use text::{clean, span};
+pub use tree::Tree;
 
 const BRIEF_BYTES: usize = 8;
 /// Sentences are worth more characters than names: what went wrong is read to its end.

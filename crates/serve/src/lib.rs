@@ -12,8 +12,8 @@
 //! | `server.rs`, `stall.rs`, `timer.rs` | accept loop, connection limits, slow clients |
 //! | `guard.rs`, `guard/` | what every request must pass and every answer carries |
 //! | `routes.rs` | which address shows what |
-//! | `section.rs`, `subpage.rs`, `sparkline.rs` | what a part of the product hands in: cards, a page, pages below it |
-//! | `content.rs`, `content/` | what its pages are made of: panels, tables, bars, graphs over time, heat maps |
+//! | `section.rs`, `subpage.rs`, `visit.rs`, `sparkline.rs` | what a part of the product hands in: cards, a page, pages below it |
+//! | `content.rs`, `content/` | what its pages are made of: panels, tables, links, bars, graphs over time, heat maps, trees of JSON |
 //! | `status.rs`, `home.rs`, `page.rs` | gathering, home page, layout |
 //! | `notice.rs` | red banners at the top of every page |
 //! | `admin.rs` | the admin port: its page, and the one route that writes |
@@ -37,10 +37,11 @@ mod stall;
 mod status;
 mod subpage;
 mod timer;
+mod visit;
 
 pub use content::{
-    Bars, Cell, Content, Curve, Facts, Figures, HeatMap, Hint, Panel, Plot, Table, Tally, clean,
-    span,
+    Bars, Cell, Content, Curve, Facts, Figures, HeatMap, Hint, Links, Panel, Plot, Table, Tally,
+    Tree, clean, span,
 };
 pub use guard::Verbatim;
 pub use health::{Check, Readiness};
@@ -49,3 +50,4 @@ pub use notice::Notices;
 pub use section::{Card, Section, State};
 pub use server::{Audience, ListenError};
 pub use shell::{Identity, NextStep, Shell, ShellBuilder};
+pub use visit::{Address, Answer, Asked, Visited};

@@ -49,6 +49,18 @@ pub(crate) fn page(
     title: &str,
     main: &Markup,
 ) -> Response {
+    page_of(parts, status, path, title, main, false)
+}
+
+/// The same; a page that is still is not fetched again while it is open.
+pub(crate) fn page_of(
+    parts: &Parts,
+    status: StatusCode,
+    path: &str,
+    title: &str,
+    main: &Markup,
+    is_still: bool,
+) -> Response {
     let page = html! {
         (DOCTYPE)
         // The script reloads a page whose program was replaced by another one.
@@ -57,7 +69,7 @@ pub(crate) fn page(
             body {
                 a.skip href="#main" { "Skip to content" }
                 (header(parts, path))
-                main #main .wrap tabindex="-1" {
+                main #main .wrap tabindex="-1" data-still[is_still] {
                     // The home page begins with everything that needs attention.
                     @if path != "/" { (notice::banner(&parts.notices.all())) }
                     (main)

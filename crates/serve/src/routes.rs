@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::rejection::PathRejection;
-use axum::extract::{DefaultBodyLimit, Path, State};
+use axum::extract::{DefaultBodyLimit, Path, RawQuery, State};
 use axum::middleware;
 use axum::response::Response;
 use axum::routing::{MethodRouter, get};
@@ -15,6 +15,7 @@ use crate::guard::{self, BODY_BYTES_MAX, Guard};
 use crate::section::Section;
 use crate::server::Audience;
 use crate::shell::Parts;
+use crate::visit::{self, Asked};
 use crate::{admin, health, home, metrics, page, status, subpage};
 
 /// First parts of addresses that no section can have.
@@ -63,7 +64,7 @@ fn reading(parts: &Arc<Parts>) -> Router<Arc<Parts>> {
             show_section(&parts, section.as_ref()).await
         };
         router = router.route(&path, get(show));
-        router = router.route(&format!("{path}/{{name}}"), below);
+        router = router.route(&format!("{path}/{{*rest}}"), below);
     }
     router
 }
@@ -71,14 +72,32 @@ fn reading(parts: &Arc<Parts>) -> Router<Arc<Parts>> {
 /// What answers below a section.
 fn subpages(section: Arc<dyn Section>) -> MethodRouter<Arc<Parts>> {
     get(
-        async move |State(parts): State<Arc<Parts>>, name: Result<Path<String>, PathRejection>| {
-            match name {
-                Ok(Path(name)) => show_subpage(&parts, section.as_ref(), &name).await,
+        async move |State(parts): State<Arc<Parts>>,
+                    RawQuery(query): RawQuery,
+                    rest: Result<Path<String>, PathRejection>| {
+            match rest {
+                Ok(Path(rest)) => {
+                    show_below(&parts, section.as_ref(), &rest, query.as_deref()).await
+                }
                 // It cannot be decoded.
                 Err(_) => page::not_found(&parts),
             }
         },
     )
+}
+
+/// Asks the section for what it may be asked for.
+async fn show_below(
+    parts: &Parts,
+    section: &dyn Section,
+    rest: &str,
+    query: Option<&str>,
+) -> Response {
+    let visited = Asked::parse(rest, query).and_then(|asked| section.visit(asked));
+    match visited {
+        Some(answer) => visit::respond(parts, section, answer.await),
+        None => show_subpage(parts, section, rest).await,
+    }
 }
 
 /// Asks the section only for names that can be one.

@@ -4,6 +4,8 @@ use futures::future::BoxFuture;
 use maud::Markup;
 use serde::Serialize;
 
+use crate::visit::{Answer, Asked};
+
 /// A part of the product as the dashboard sees it.
 ///
 /// The methods are called for every view of a page, several at once. They should answer from memory: a section that takes
@@ -27,6 +29,13 @@ pub trait Section: Send + Sync {
     /// answered with 404. A name is a letter or digit followed by letters, digits, `_`, `.` and `-`, 100 in all at
     /// most; others are answered without asking.
     fn subpage<'a>(&'a self, _name: &'a str) -> Option<BoxFuture<'a, Markup>> {
+        None
+    }
+
+    /// The answer to whatever is asked below `/<slug>/`, for a section that has a page and whose pages need more than a name:
+    /// several of them, or something behind a `?`. Nothing where it knows none; then [`Section::subpage`] is asked. Unlike the
+    /// other methods it may ask a database, for a time that it bounds itself.
+    fn visit(&self, _asked: Asked) -> Option<BoxFuture<'_, Answer>> {
         None
     }
 

@@ -7,6 +7,7 @@ use super::text::{clean, clean_to, shown};
 use crate::page::{dot, prose};
 use crate::section::State;
 use crate::subpage;
+use crate::visit::Address;
 
 /// How many rows a table has at most.
 const ROWS_MAX: usize = 50;
@@ -35,6 +36,7 @@ enum Kind {
     Time,
     Number,
     Code,
+    Word,
     Command,
     Prose,
     State(State),
@@ -65,6 +67,12 @@ impl Cell {
         Self::of(Kind::Code, clean(text.as_ref()))
     }
 
+    /// A short name of something, which is not broken where there is room.
+    #[must_use]
+    pub fn word(text: impl AsRef<str>) -> Self {
+        Self::of(Kind::Word, clean(text.as_ref()))
+    }
+
     /// A command to copy, which is not cut.
     #[must_use]
     pub fn command(text: impl AsRef<str>) -> Self {
@@ -92,6 +100,13 @@ impl Cell {
             link: subpage::address(slug, name),
             ..Self::of(Kind::Code, clean(name))
         }
+    }
+
+    /// The same, leading to a page if there is an address.
+    #[must_use]
+    pub fn to(mut self, address: Option<Address>) -> Self {
+        self.link = address.map(|address| address.as_str().to_owned());
+        self
     }
 
     fn of(kind: Kind, text: String) -> Self {
@@ -196,6 +211,7 @@ impl Render for Cell {
             Kind::Text | Kind::Number => html! { span { (self.text) } },
             Kind::Time => html! { span.time { (self.text) } },
             Kind::Code => html! { code { (self.text) } },
+            Kind::Word => html! { code.word { (self.text) } },
             Kind::Command => html! { code.command { (self.text) } },
             Kind::Prose => html! { span.prose { (prose(&self.text)) } },
             Kind::State(state) => html! { span.state { (dot(state)) (self.text) } },

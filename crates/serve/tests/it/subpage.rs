@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use cannery_runtime::Clock;
 use cannery_runtime::clock::SimulatedClock;
-use cannery_serve::{Card, Section};
+use cannery_serve::{Asked, Card, Section};
 use futures::future::BoxFuture;
 use maud::{Markup, html};
 
@@ -166,4 +166,91 @@ async fn a_page_below_that_panics_or_hangs_gets_a_page_that_says_so() {
         }
     };
     assert_eq!(late.status, 503);
+}
+
+/// Has pages of several names.
+struct Deep;
+
+impl Section for Deep {
+    fn slug(&self) -> &str {
+        "deep"
+    }
+
+    fn title(&self) -> &str {
+        "Deep"
+    }
+
+    fn cards(&self) -> BoxFuture<'_, Vec<Card>> {
+        Box::pin(async { vec![] })
+    }
+
+    fn page(&self) -> Option<BoxFuture<'_, Markup>> {
+        Some(Box::pin(async {
+            html! {}
+        }))
+    }
+
+    fn visit(&self, asked: Asked) -> Option<BoxFuture<'_, cannery_serve::Answer>> {
+        use cannery_serve::{Address, Answer, Visited};
+        let answer = match asked.names()[..] {
+            ["file"] => Answer::File {
+                name: "../x\"".to_owned(),
+                bytes: b"<script>alert(1)</script>".to_vec(),
+            },
+            ["none"] => Answer::Absent("There is no <b>.".to_owned()),
+            ["still", name] => {
+                let said = asked.get("x").unwrap_or("nothing").to_owned();
+                let page = Visited::new(name, html! { p { "x is " (said) } });
+                Answer::Page(
+                    page.below("up", Address::new("deep", &["none"], &[]))
+                        .still(),
+                )
+            }
+            _ => return None,
+        };
+        Some(Box::pin(async { answer }))
+    }
+}
+
+#[tokio::test]
+async fn a_section_may_have_pages_of_several_names() {
+    let demo = start(Clock::real(), "edge-1", vec![], |builder| {
+        builder.section(Arc::new(Deep))
+    })
+    .await;
+    let page = get(demo.address, "/deep/still/a.b?x=1-2").await;
+    assert_eq!(page.status, 200);
+    for expected in [
+        "x is 1-2",
+        r#"<li><a href="/deep/none">up</a></li><li><span aria-current="page">a.b</span></li>"#,
+        "data-still",
+        r#"<a href="/deep" aria-current="true">Deep</a>"#,
+    ] {
+        assert!(page.body.contains(expected), "no {expected}: {}", page.body);
+    }
+    let file = get(demo.address, "/deep/file").await;
+    assert_eq!(
+        file.header("content-disposition"),
+        "attachment; filename=\"data\""
+    );
+    assert_eq!(file.header("content-type"), "application/octet-stream");
+    assert_eq!(file.header("x-content-type-options"), "nosniff");
+    assert_eq!(file.body, "<script>alert(1)</script>");
+    let none = get(demo.address, "/deep/none").await;
+    assert_eq!(none.status, 404);
+    assert!(
+        none.body.contains("There is no &lt;b&gt;."),
+        "{}",
+        none.body
+    );
+    for path in [
+        "/deep/other",
+        "/deep/still/a/b",
+        "/deep/still/a?x=%3Cb%3E",
+        "/deep/still/a?x",
+        "/deep/still/%2e%2e",
+        "/deep/still/",
+    ] {
+        assert_eq!(get(demo.address, path).await.status, 404, "{path}");
+    }
 }
