@@ -7,12 +7,19 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::config::units::Bytes;
 
+pub(crate) mod archive;
 pub(crate) mod feed;
+pub(crate) mod history;
 pub(crate) mod journal;
 pub(crate) mod spool;
 pub(crate) mod words;
 
+use archive::{
+    ArchiveListArgs, BackfillArgs, BucketArgs, CheckArgs, ExportCommand, RebuildArgs, RedactArgs,
+    WorkArgs,
+};
 use feed::{AuditArgs, ConsolidateArgs, DeleteArgs, FeedCommand, GapsArgs, RetrieveArgs};
+use history::HistoryArgs;
 use journal::JournalCommand;
 use spool::{CollectArgs, ImportArgs, ObjectHomeArgs, SchemaArgs, SpoolCommand};
 
@@ -103,7 +110,7 @@ pub(crate) enum Command {
     Consolidate(ConsolidateArgs),
     /// Find hours that are not merged, that a mirror lacks, or whose archives are damaged
     #[command(
-        after_help = "Examples:\n  cannery audit --start-time 2026-11-01\n  cannery audit --fix\n\nReads every archive. Exit code 20 when something was found and not mended."
+        after_help = "Examples:\n  cannery audit --start-time 2026-11-01\n  cannery audit --fix\n\nReads every archive. With --fix, a damaged archive stays where it is and gets a mark beside it: nobody counts on it or reports it any more. Put a sound copy in its place, and --fix takes the mark away. Exit code 20 when something was found and not mended."
     )]
     Audit(AuditArgs),
     /// Copy what feeds had in a time to this machine
@@ -113,14 +120,44 @@ pub(crate) enum Command {
     Retrieve(RetrieveArgs),
     /// Remove what feeds had in a time from the lake, for good
     #[command(
-        after_help = "Examples:\n  cannery delete --start-time 2026-11-15T06 --end-time 2026-11-15T09 --feed-ids subway --object-storage-ids main --dry-run\n  cannery delete --start-time 2026-11-15 --end-time 2026-11-16 --object-storage-ids main --lift\n\nA replica that uploads such an hour later does not bring it back, until --lift."
+        after_help = "Examples:\n  cannery delete --start-time 2026-11-15T06 --end-time 2026-11-15T09 --feed-ids subway --object-storage-ids main --dry-run\n  cannery delete --start-time 2026-11-15 --end-time 2026-11-16 --object-storage-ids main --lift\n\nEvery hour of the range that has begun is marked, also one without an archive, at most 10000 of those at once: a replica that uploads such an hour later does not bring it back, until --lift."
     )]
     Delete(DeleteArgs),
     /// Show when nothing was collected of feeds, and why
     #[command(
-        after_help = "Examples:\n  cannery gaps\n  cannery gaps --feed-ids subway --start-time 2026-11-01 --json\n\nThe last 24 hours unless a time is said. Exit code 20 when there are gaps."
+        after_help = "Examples:\n  cannery gaps\n  cannery gaps --feed-ids subway --start-time 2026-11-01 --json\n\nThe last 24 hours that are over, unless a time is said; the hour that is not over is looked at when `--end-time` is after its beginning. Polls that are not due yet are no gap, and neither is what was deleted on purpose. Exit code 20 when there are gaps."
     )]
     Gaps(GapsArgs),
+    /// Put the reports of a date into cans
+    #[command(
+        after_help = "Example:\n  cannery can 2026-11-15\n\nReads FOLDER/2026-11-15/ where `pipeline.inputs` says, by default reports-raw in the workspace. The cans go to the lake, and the date is sealed: what arrives later belongs to a later date."
+    )]
+    Can(BucketArgs),
+    /// Make archives of the cans of a date: sanitised, seekable, fit to be public
+    #[command(
+        after_help = "Example:\n  cannery autoclave 2026-11-15 --config-file cannery.yml\n\nApplies `pipeline.rules`. `tar -I lz4 -xf` reads what it writes."
+    )]
+    Autoclave(BucketArgs),
+    /// Load the archives of a date into the catalog
+    #[command(
+        after_help = "Example:\n  cannery centrifuge 2026-11-15 --config-file cannery.yml\n\nExtracts `pipeline.features`. What is loaded already is not read again."
+    )]
+    Centrifuge(BucketArgs),
+    /// Show what the stages did: when, with what, how long, and how it ended
+    #[command(
+        after_help = "Examples:\n  cannery history\n  cannery history --failed --since 24h\n  cannery history --stage autoclave --bucket 2026-11-15 --json\n  cannery history --summary --since 7d\n\nReads the database of `state`; works beside a running worker and without one. An execution whose worker was not heard of for three minutes is lost. A summary is of the last 24 hours, unless --since is said; what began more than 90 days ago is forgotten."
+    )]
+    History(HistoryArgs),
+    /// Take reports, bundles and hours through all stages, as they come, until it is told to stop
+    #[command(
+        after_help = "Examples:\n  cannery work\n  cannery work --once --config-file cannery.yml\n\nFinds what is in no can, cans it, makes archives, loads them into the catalog, seals the dates that are over, and removes what was replaced. `cannery up` does it, too; any number of workers may run at once, on any machine. The work is in the journal `pipeline`."
+    )]
+    Work(WorkArgs),
+    /// Have stages done again for a range of dates
+    #[command(
+        after_help = "Examples:\n  cannery backfill --from 2026-11-01 --to 2026-11-15 --stage autoclave --dry-run\n  cannery backfill --from 2026-11-01 --to 2026-11-15 --stage centrifuge --kind web_connectivity\n\nAdds work to the journal `pipeline`, behind what is new; workers do it. What is as it should be is not made again. Exit code 10 when there is nothing in the range."
+    )]
+    Backfill(BackfillArgs),
     /// Write the table schemas of datatypes, to look at; uploads nothing
     #[command(
         after_help = "Example:\n  cannery schema --datatype foo1 --datatype bar1 --datatype-file bar1:/path/bar1.json"
@@ -129,24 +166,53 @@ pub(crate) enum Command {
     /// Look at spools: what waits, what could not be collected, what was shipped
     #[command(subcommand)]
     Spool(SpoolCommand),
-    /// List what was collected: experiments, datatypes, dates, records
+    /// Show the way of a measurement: its source, can, archive and rows
     #[command(
-        after_help = "Examples:\n  cannery ls\n  cannery ls ndt/foo1\n  cannery ls ndt/foo1/2026/11/15"
+        after_help = "Example:\n  cannery trace mfrggzdfmztwq2lknnwg23tpobyxe43u\n\nSays of every object on the way whether it is still there, and where in it the measurement stands. Exit code 20 when it cannot be read from its archive."
+    )]
+    Trace {
+        /// The uid of the measurement
+        #[arg(value_parser = archive::uid)]
+        uid: cannery_formats::Uid,
+    },
+    /// Take one measurement out of every archive and of the catalog, for good
+    #[command(
+        after_help = "Examples:\n  cannery redact mfrggzdfmztwq2lknnwg23tpobyxe43u --dry-run\n  cannery redact mfrggzdfmztwq2lknnwg23tpobyxe43u --reason \"asked by the person\"\n\nThe archives that hold it are made anew of their cans, without its text; the other measurements keep their uids. Run it again if it was interrupted. Cans and report files, which are not public, keep it. Exit code 10 when there is no such measurement."
+    )]
+    Redact(RedactArgs),
+    /// Find cans and archives that are missing, damaged or not in the catalog
+    #[command(
+        after_help = "Examples:\n  cannery check\n  cannery check --read-data-subset 5%\n  cannery check --read-data-subset 3/20 --json\n\nCompares every index with the objects and with the catalog, and changes nothing. With --read-data-subset 5% it also reads a twentieth of the files from end to end, another one each day. Exit code 20 when something was found."
+    )]
+    Check(CheckArgs),
+    /// Make the catalog anew, from the lake alone
+    #[command(
+        after_help = "Examples:\n  cannery rebuild\n  cannery rebuild --verify\n\nThe new catalog takes the place of the old one at once, when it is whole; until then the old one is used. With --verify both are compared and the old one stays; one that holds nothing is made first. Exit code 20 when they differ, or when archives cannot be read."
+    )]
+    Rebuild(RebuildArgs),
+    /// Let other programs read the lake
+    #[command(subcommand)]
+    Export(ExportCommand),
+    /// List what was collected: experiments, datatypes, dates, records; or the files, reports and measurements of archives
+    #[command(
+        after_help = "Examples:\n  cannery ls\n  cannery ls ndt/foo1\n  cannery ls ndt/foo1/2026/11/15\n  cannery ls --bucket 2026-11-15\n  cannery ls --files --kind web_connectivity\n  cannery ls --reports --from 2026-11-15 --to 2026-11-16T06"
     )]
     Ls {
         /// EXPERIMENT, EXPERIMENT/DATATYPE, or EXPERIMENT/DATATYPE/YYYY/MM/DD
         place: Option<String>,
         #[command(flatten)]
+        archives: ArchiveListArgs,
+        #[command(flatten)]
         objects: ObjectHomeArgs,
         #[command(flatten)]
         storage: StorageArg,
     },
-    /// Print records that were collected
+    /// Print a record that was collected, or a measurement of an archive
     #[command(
-        after_help = "Examples:\n  cannery get ndt/foo1/2026/11/15/a.json\n  cannery get --row ndt/foo1/2026/11/15/a.json"
+        after_help = "Examples:\n  cannery get ndt/foo1/2026/11/15/a.json\n  cannery get --row ndt/foo1/2026/11/15/a.json\n  cannery get mfrggzdfmztwq2lknnwg23tpobyxe43u"
     )]
     Get {
-        /// EXPERIMENT/DATATYPE/YYYY/MM/DD/FILE
+        /// EXPERIMENT/DATATYPE/YYYY/MM/DD/FILE, or the uid of a measurement
         record: String,
         /// The whole row, with date and archiver
         #[arg(long)]
@@ -167,7 +233,7 @@ pub(crate) enum Command {
     Journal(JournalCommand),
     /// Check that this machine and its lake are fit for use
     #[command(
-        after_help = "Example:\n  cannery doctor --config-file cannery.yml\n\nExit code 20 when something must be mended; warnings alone are 0."
+        after_help = "Examples:\n  cannery doctor --config-file cannery.yml\n  cannery doctor --frames\n\nExit code 20 when something must be mended; warnings alone are 0."
     )]
     Doctor(DoctorArgs),
     /// Print the completion script of a shell
@@ -254,6 +320,14 @@ pub(crate) enum LakeCommand {
         #[command(flatten)]
         storage: StorageArg,
     },
+    /// Say that an object storage is empty on purpose: it becomes a mirror of this workspace's lake
+    #[command(
+        after_help = "Example:\n  cannery lake join mirror1\n\nA store that had the lake and has it no longer is refused, since it may be another place. This makes it\npart of the lake again; `cannery audit --fix` copies what feeds have elsewhere."
+    )]
+    Join {
+        /// The id of the object storage
+        id: String,
+    },
     /// Find out what the store really honours
     #[command(
         after_help = "Example:\n  cannery lake probe --json\n\nWrites and removes a few small objects. Exit code 20 when the store is weaker than it should be."
@@ -276,6 +350,9 @@ pub(crate) struct DoctorArgs {
     /// Warn when less than this is free on the workspace's disk
     #[arg(long, value_name = "SIZE", default_value = "1GiB")]
     pub(crate) min_free: Bytes,
+    /// Measure ranged reads of the lake instead, 40 of them, and say which `pipeline.frame_bytes` fits it
+    #[arg(long)]
+    pub(crate) frames: bool,
 }
 
 /// `0-99`: both ends included, as in HTTP.

@@ -1,24 +1,39 @@
 //! One file a command: each takes its arguments and what it needs, and returns an exit code or a failure.
 
+pub(crate) mod archive;
+pub(crate) mod archive_list;
+mod archive_watch;
+pub(crate) mod backfill;
+pub(crate) mod check;
 pub(crate) mod collect;
 pub(crate) mod config;
 pub(crate) mod doctor;
+pub(crate) mod export;
 pub(crate) mod feed;
 mod feed_watch;
+pub(crate) mod gaps;
+pub(crate) mod history;
 pub(crate) mod hours;
 pub(crate) mod journal;
 pub(crate) mod lake;
 mod lake_watch;
+mod line_watch;
 pub(crate) mod manual;
+pub(crate) mod rebuild;
 pub(crate) mod records;
+pub(crate) mod redact;
 mod reload;
 pub(crate) mod retrieve;
 pub(crate) mod schema;
 mod signals;
+mod site;
 pub(crate) mod spool;
 mod spool_watch;
+pub(crate) mod trace;
 pub(crate) mod up;
+pub(crate) mod work;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use cannery_lake::{LakeMetrics, RetryPolicy};
@@ -44,6 +59,8 @@ pub(crate) struct Context {
     pub(crate) variables: Vec<(String, String)>,
     /// Where programs are looked for.
     pub(crate) program_folders: String,
+    /// Where files may lie for a while.
+    pub(crate) temporary: PathBuf,
     /// The arguments that lead another command to the same place.
     pub(crate) same_place: String,
 }
@@ -56,11 +73,13 @@ impl Context {
         variables: Vec<(String, String)>,
     ) -> Self {
         let environment = Environment::all(variables.clone());
-        let program_folders = variables
-            .iter()
-            .find(|(name, _)| name == "PATH")
-            .map(|(_, folders)| folders.clone())
-            .unwrap_or_default();
+        let variable = |wanted: &str| {
+            let mut found = variables.iter().filter(|(name, _)| name == wanted);
+            found.next().map(|(_, value)| value.clone())
+        };
+        let program_folders = variable("PATH").unwrap_or_default();
+        let temporary = variable("TMPDIR").filter(|folder| !folder.is_empty());
+        let temporary = temporary.map_or_else(|| PathBuf::from("/tmp"), PathBuf::from);
         let (source, environment, variables) = match (&global.config_url, &global.config_file) {
             (Some(url), _) => {
                 // Its author chooses where requests go, so they carry only what was allowed.
@@ -79,7 +98,7 @@ impl Context {
             (None, None) => (Source::Embedded, environment, variables),
         };
         Self {
-            output: Output { json: global.json },
+            output: Output::new(global.json),
             clock,
             rng: Rng::from_os(),
             disk,
@@ -91,6 +110,7 @@ impl Context {
             },
             variables,
             program_folders,
+            temporary,
             same_place: same_place(global),
         }
     }

@@ -9,10 +9,12 @@ use std::time::Duration;
 use cannery_runtime::secret::redact;
 use serde::Serialize;
 
+pub(crate) mod database;
 pub(crate) mod environment;
 pub(crate) mod feed;
 pub(crate) mod journal;
 mod node;
+pub(crate) mod pipeline;
 pub(crate) mod raw;
 pub(crate) mod source;
 pub(crate) mod spool;
@@ -21,10 +23,12 @@ mod tree;
 mod typed;
 pub(crate) mod units;
 
-use environment::Environment;
+use database::{DatabasePlace, Purpose};
+use environment::{Environment, Used};
 use feed::FeedConfig;
 use journal::JournalSettings;
 use node::{DEFAULT_NODE, check_node};
+use pipeline::PipelineConfig;
 use raw::{RawConfig, RawServe, RawStorage};
 use spool::SpoolConfig;
 pub(crate) use storage::Storage;
@@ -47,6 +51,9 @@ pub(crate) struct Config {
     pub(crate) spools: Vec<SpoolConfig>,
     pub(crate) feeds: Vec<FeedConfig>,
     pub(crate) journals: BTreeMap<String, JournalSettings>,
+    pub(crate) catalog: DatabasePlace,
+    pub(crate) state: DatabasePlace,
+    pub(crate) pipeline: PipelineConfig,
     pub(crate) serve: Serve,
     pub(crate) monitoring_hours: u32,
     pub(crate) flush_timeout: Span,
@@ -94,8 +101,8 @@ impl ConfigError {
     }
 
     /// The same error without values from the environment.
-    fn hiding(mut self, environment: &Environment) -> Self {
-        self.reason = environment.hide(&self.reason);
+    fn hiding(mut self, used: &Used) -> Self {
+        self.reason = used.hide(&self.reason);
         self
     }
 
@@ -129,17 +136,10 @@ impl Config {
         origin: Origin,
     ) -> Result<Self, ConfigError> {
         let mut tree = tree::parse(text)?;
-        environment.substitute(&mut tree)?;
-        let templates = text.contains("{{");
+        let used = environment.substitute(&mut tree)?;
         typed::read(&tree)
             .and_then(|raw| Self::check(raw, workspace, origin))
-            .map_err(|error| {
-                if templates {
-                    error.hiding(environment)
-                } else {
-                    error
-                }
-            })
+            .map_err(|error| error.hiding(&used))
     }
 
     /// The configuration that an empty file stands for.
@@ -166,12 +166,20 @@ impl Config {
             .map(|(at, storage)| Storage::check(storage, at, &workspace))
             .collect::<Result<Vec<_>, _>>()?;
         refuse_twins(&object_storage)?;
+        let ids: Vec<&str> = object_storage.iter().map(|one| one.id.as_str()).collect();
+        let pipeline = pipeline::check(raw.pipeline, &workspace, &ids)?;
         let node = check_node(raw.node.as_deref().unwrap_or(DEFAULT_NODE), origin)?;
+        let catalog = database::check(Purpose::Catalog, raw.catalog.as_ref(), &workspace)?;
+        let state = database::check(Purpose::State, raw.state.as_ref(), &workspace)?;
+        database::check_apart(&catalog, &state)?;
         Ok(Self {
             spools: spool::check_all(raw.spools, &workspace, &node)?,
             feeds: feed::check_all(raw.feeds)?,
             node,
-            journals: journal::check(raw.journals)?,
+            journals: journal::check(raw.journals, pipeline.max_delay)?,
+            catalog,
+            state,
+            pipeline,
             serve: Serve::check(&raw.serve)?,
             monitoring_hours: check_monitoring_hours(raw.monitoring_hours)?,
             flush_timeout: raw.flush_timeout.unwrap_or(DEFAULT_FLUSH_TIMEOUT),
@@ -185,6 +193,29 @@ impl Config {
         schemars::schema_for!(RawConfig).to_value()
     }
 
+    /// Takes over what a running process can change; says whether that is anything.
+    pub(crate) fn take_over(&mut self, new: &Self) -> bool {
+        let changed = self.feeds != new.feeds || self.flush_timeout != new.flush_timeout;
+        self.feeds.clone_from(&new.feeds);
+        self.flush_timeout = new.flush_timeout;
+        changed
+    }
+
+    /// What is allowed and may still be a mistake.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let admin = self.serve.admin_listen;
+        let exposed = admin.filter(|address| !address.ip().is_loopback());
+        let exposed = exposed.map(|address| {
+            format!("`serve.admin_listen` is {address}: whoever reaches that port can stop the process; a loopback address such as 127.0.0.1 keeps others away")
+        });
+        let storage = &self.pipeline.storage;
+        let is_apart = storage.is_apart(&storage.autoclaved);
+        let unsanitised = (is_apart && self.pipeline.rules.is_none()).then(|| {
+            format!("archives go to object storage `{}`, and there are no `pipeline.rules`: measurements are there as they came", storage.autoclaved)
+        });
+        exposed.into_iter().chain(unsanitised).collect()
+    }
+
     /// The keys whose values differ and that a running process cannot change; for a reload.
     pub(crate) fn fixed_changes(&self, new: &Self) -> Vec<&'static str> {
         [
@@ -193,6 +224,9 @@ impl Config {
             ("object_storage", self.object_storage != new.object_storage),
             ("spools", self.spools != new.spools),
             ("journals", self.journals != new.journals),
+            ("catalog", self.catalog != new.catalog),
+            ("state", self.state != new.state),
+            ("pipeline", self.pipeline != new.pipeline),
             ("serve", self.serve != new.serve),
             (
                 "monitoring_hours",
@@ -230,12 +264,43 @@ impl Serve {
         };
         let optional =
             |key: &str, text: Option<&str>| text.map(|text| address(key, text)).transpose();
-        Ok(Self {
+        let serve = Self {
             listen: address("listen", raw.listen.as_deref().unwrap_or(DEFAULT_LISTEN))?,
             monitoring_listen: optional("monitoring_listen", raw.monitoring_listen.as_deref())?,
             admin_listen: optional("admin_listen", raw.admin_listen.as_deref())?,
-        })
+        };
+        serve.check_apart()?;
+        Ok(serve)
     }
+
+    /// Who may look must not be able to stop the process: two audiences never share a port.
+    fn check_apart(&self) -> Result<(), ConfigError> {
+        let named = [
+            ("listen", Some(self.listen)),
+            ("monitoring_listen", self.monitoring_listen),
+            ("admin_listen", self.admin_listen),
+        ];
+        for (at, (key, address)) in named.iter().enumerate() {
+            let before = named[..at].iter();
+            let clash = before.filter(|(_, other)| {
+                let pair = address.zip(*other);
+                pair.is_some_and(|(one, two)| is_same_port(one, two))
+            });
+            if let Some((other, _)) = clash.into_iter().next() {
+                let reason = format!(
+                    "`serve.{key}` and `serve.{other}` are the same address; give each a port of its own"
+                );
+                return Err(ConfigError::new(0, reason));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether both cannot be listened on at once. Port 0 is a new one each time.
+fn is_same_port(one: SocketAddr, two: SocketAddr) -> bool {
+    let covers = |a: SocketAddr, b: SocketAddr| a.ip() == b.ip() || a.ip().is_unspecified();
+    one.port() != 0 && one.port() == two.port() && (covers(one, two) || covers(two, one))
 }
 
 #[cfg(test)]

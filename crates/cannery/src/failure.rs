@@ -110,6 +110,69 @@ impl From<JournalError> for Failure {
     }
 }
 
+impl From<cannery_catalog::Error> for Failure {
+    fn from(error: cannery_catalog::Error) -> Self {
+        use cannery_catalog::ErrorKind;
+        let (code, kind, next) = match error.kind {
+            ErrorKind::Invalid => (
+                ExitCode::Usage,
+                "catalog_invalid",
+                "correct it, then run it again",
+            ),
+            ErrorKind::Conflict => (ExitCode::Error, "catalog_conflict", "run it again"),
+            ErrorKind::Newer => (ExitCode::Error, "catalog_newer", "use the newer program"),
+            ErrorKind::Unavailable => (
+                ExitCode::Error,
+                "catalog_unavailable",
+                "check `catalog` in the configuration, and that its server runs",
+            ),
+            ErrorKind::Denied => (
+                ExitCode::Auth,
+                "catalog_denied",
+                "check the user and password in `catalog`, and the permissions of its file",
+            ),
+            ErrorKind::Full => (ExitCode::Full, "catalog_full", "make room on its disk"),
+            ErrorKind::Corrupt => (
+                ExitCode::Error,
+                "catalog_corrupt",
+                "move it away and make it again with `cannery rebuild`",
+            ),
+        };
+        Self::new(code, kind, error.message, next)
+    }
+}
+
+impl From<cannery_state::Error> for Failure {
+    fn from(error: cannery_state::Error) -> Self {
+        use cannery_state::ErrorKind;
+        let (code, kind, next) = match error.kind {
+            ErrorKind::Invalid => (
+                ExitCode::Usage,
+                "state_invalid",
+                "correct it, then run it again",
+            ),
+            ErrorKind::Newer => (ExitCode::Error, "state_newer", "use the newer program"),
+            ErrorKind::Unavailable => (
+                ExitCode::Error,
+                "state_unavailable",
+                "check `state` in the configuration, and that its server runs",
+            ),
+            ErrorKind::Denied => (
+                ExitCode::Auth,
+                "state_denied",
+                "check the user and password in `state`, and the permissions of its file",
+            ),
+            ErrorKind::Full => (ExitCode::Full, "state_full", "make room on its disk"),
+            ErrorKind::Corrupt => (
+                ExitCode::Error,
+                "state_corrupt",
+                "move it away and bring back its last backup",
+            ),
+        };
+        Self::new(code, kind, error.message, next)
+    }
+}
+
 impl From<LoadError> for Failure {
     fn from(error: LoadError) -> Self {
         match error {

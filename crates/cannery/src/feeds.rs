@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use cannery_collect::feed::monitor::{Task, TaskKind};
-use cannery_collect::feed::{Depot, Feeds, FeedsParts, Fetcher, Left, Monitor, Uploads};
+use cannery_collect::feed::{Cleared, Depot, Feeds, FeedsParts, Fetcher, Left, Monitor, Uploads};
 use cannery_formats::feed::{FeedId, Hour};
-use cannery_journal::worker::Worker;
+use cannery_journal::worker::{Handler, Outcome, Work, Worker};
 use cannery_journal::{Date, ErrorKind as JournalErrorKind, Journal, Priority};
 use cannery_lake::Mirrors;
 use cannery_pipeline::consolidate::Consolidator;
@@ -19,6 +19,7 @@ use cannery_pipeline::{Algorithm, Scratch, Store};
 use cannery_runtime::disk::Disk;
 use cannery_runtime::folder_lock::{FolderLock, FolderLockError};
 use cannery_runtime::{Clock, Rng};
+use futures::future::join_all;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -27,6 +28,7 @@ use crate::config::Config;
 use crate::config::feed::FeedConfig;
 use crate::config::raw::Reconciliation;
 use crate::failure::{ExitCode, Failure};
+use crate::lakes;
 use crate::local_list::LocalList;
 
 /// Each feed has one download at a time; more feeds than this would wait for each other.
@@ -37,6 +39,9 @@ const GATHER_FIRST: Duration = Duration::from_secs(2);
 const GATHER_SPREAD: Duration = Duration::from_secs(5);
 
 const HOURS_AT_ONCE: usize = 2;
+
+/// So long the hours of a store wait that is not known to be the right one.
+const UNCLEAR_PAUSE: Duration = Duration::from_secs(10);
 
 /// What feeds are made with.
 #[derive(Clone)]
@@ -53,22 +58,24 @@ pub(crate) struct FeedTools {
     pub(crate) command: &'static str,
 }
 
-/// The stores with their algorithms.
+/// The stores that hours go to, with their algorithms.
 pub(crate) fn stores(config: &Config, mirrors: &Mirrors) -> Vec<Store> {
     let lakes = mirrors.iter().zip(&config.object_storage);
-    let stores = lakes.map(|(lake, storage)| Store {
-        lake: lake.clone(),
-        algorithm: match storage.reconciliation_algorithm {
+    let apart = &config.pipeline.storage;
+    let lakes = lakes.filter(|(lake, _)| !apart.is_apart(lake.id()));
+    let stores = lakes.map(|(lake, storage)| {
+        let algorithm = match storage.reconciliation_algorithm {
             Reconciliation::Hashed => Algorithm::Hashed,
             Reconciliation::Primary => Algorithm::Primary,
-        },
+        };
+        Store::new(lake.clone(), algorithm)
     });
     stores.collect()
 }
 
 /// Where consolidation and retrieval put what they work on.
-pub(crate) fn scratch(workspace: &Path, clock: &Clock, rng: &Rng) -> Result<Scratch, Failure> {
-    Scratch::open(&folder(workspace).join("scratch"), clock, rng.clone()).map_err(Failure::from)
+pub(crate) fn scratch(workspace: &Path, rng: &Rng) -> Result<Scratch, cannery_pipeline::Error> {
+    Scratch::open(&folder(workspace).join("scratch"), rng.clone())
 }
 
 fn folder(workspace: &Path) -> PathBuf {
@@ -78,13 +85,14 @@ fn folder(workspace: &Path) -> PathBuf {
 /// Feeds that can run.
 pub(crate) struct Opened {
     feeds: Feeds,
-    shipping: Journal,
+    shipping: Vec<Journal>,
     hours: Journal,
-    scanner: Scanner,
+    /// One for each store: one that does not answer holds up no other.
+    scanners: Vec<(String, Scanner)>,
     hand: Hand,
     clock: Clock,
     rng: Rng,
-    cleared: watch::Receiver<bool>,
+    cleared: watch::Receiver<Cleared>,
     /// Nobody else collects into the same folders meanwhile.
     _lock: FolderLock,
 }
@@ -102,7 +110,7 @@ impl FeedTools {
             clock: context.clock.clone(),
             rng: context.rng.clone(),
             stores: stores(config, mirrors),
-            mirrors: mirrors.clone(),
+            mirrors: lakes::collecting(config, mirrors),
             workspace: config.workspace.clone(),
             node: config.node.clone(),
             monitoring_hours: config.monitoring_hours,
@@ -127,7 +135,7 @@ impl FeedTools {
     /// Whether a process before left something to ship.
     pub(crate) fn has_leftovers(&self) -> io::Result<bool> {
         let depot = self.depot();
-        Ok(!depot.waiting()?.is_empty() || !depot.hours()?.is_empty())
+        Ok(!depot.waiting()?.is_empty() || !depot.unpacked()?.hours.is_empty())
     }
 
     /// What is remembered for people.
@@ -138,16 +146,20 @@ impl FeedTools {
             .map_err(|error| unusable(&error))
     }
 
-    /// Opens everything. No feed is asked yet, and nothing goes to the lake before it is `cleared`.
+    /// Opens everything. No feed is asked yet, and nothing goes to a store before it is `cleared`.
     pub(crate) async fn open(
         &self,
         monitor: Monitor,
-        cleared: watch::Receiver<bool>,
+        cleared: watch::Receiver<Cleared>,
     ) -> Result<Opened, Failure> {
         let folder = folder(&self.workspace);
         let lock = FolderLock::acquire(&*self.disk, &folder, self.command, &self.clock);
         let lock = lock.map_err(|error| not_ours(&error))?;
-        let shipping = self.journal(&folder, "shipping").await?;
+        let mut shipping = Vec::new();
+        for lake in self.mirrors.iter() {
+            let name = format!("shipping-{}", lake.id());
+            shipping.push(self.journal(&folder, &name).await?);
+        }
         let hours = self.journal(&folder, "consolidating").await?;
         let fetcher = Fetcher::new(self.clock.clone(), DOWNLOADS_MAX).map_err(|error| {
             let message = format!("cannot download feeds: {error}");
@@ -159,7 +171,7 @@ impl FeedTools {
             clock: self.clock.clone(),
             rng: self.rng.clone(),
             mirrors: self.mirrors.clone(),
-            journal: shipping.clone(),
+            journals: shipping.clone(),
             fetcher,
             monitor: monitor.clone(),
             uploads: Arc::new(Notice {
@@ -170,7 +182,7 @@ impl FeedTools {
             replica: self.node.clone(),
             cleared: Some(cleared.clone()),
         });
-        let consolidator = Consolidator::new(scratch(&self.workspace, &self.clock, &self.rng)?);
+        let consolidator = Consolidator::new(scratch(&self.workspace, &self.rng)?);
         let hand = Hand::new(
             consolidator,
             self.stores.clone(),
@@ -179,17 +191,17 @@ impl FeedTools {
             self.rng.clone(),
         );
         let (clock, rng) = (self.clock.clone(), self.rng.clone());
-        let scanner = Scanner::new(
-            self.stores.clone(),
-            hours.clone(),
-            clock.clone(),
-            rng.clone(),
-        );
+        let scanners = self.stores.iter().map(|store| {
+            let id = store.id().to_owned();
+            let (stores, hours) = (vec![store.clone()], hours.clone());
+            (id, Scanner::new(stores, hours, clock.clone(), rng.clone()))
+        });
+        let scanners = scanners.collect();
         Ok(Opened {
             feeds: feeds.map_err(|error| unusable(&error))?,
             shipping,
             hours,
-            scanner,
+            scanners,
             hand,
             clock,
             rng,
@@ -219,8 +231,9 @@ impl FeedTools {
 impl Opened {
     /// The feeds from now on.
     pub(crate) fn set(&self, feeds: &[FeedConfig]) {
-        self.scanner
-            .set_feeds(feeds.iter().map(|feed| feed.id.clone()));
+        for (_, scanner) in &self.scanners {
+            scanner.set_feeds(feeds.iter().map(|feed| feed.id.clone()));
+        }
         self.feeds
             .set(feeds.iter().map(FeedConfig::settings).collect());
     }
@@ -238,14 +251,24 @@ impl Opened {
             self.rng.clone(),
         );
         let worker = worker.concurrency(HOURS_AT_ONCE).grace(Duration::ZERO);
+        let gate = Gate {
+            hand: self.hand.clone(),
+            cleared: self.cleared.clone(),
+            clock: self.clock.clone(),
+        };
         let merging = async {
-            let mut cleared = self.cleared.clone();
-            tokio::select! {
-                () = stop.cancelled() => return,
-                _ = cleared.wait_for(|cleared| *cleared) => {}
-            }
-            let consolidating = worker.run(self.hand.clone(), stop.clone());
-            let (summary, ()) = tokio::join!(consolidating, self.scanner.run(stop.clone()));
+            let scanning = self.scanners.iter().map(|(id, scanner)| {
+                let (mut cleared, stop) = (self.cleared.clone(), stop.clone());
+                async move {
+                    tokio::select! {
+                        () = stop.cancelled() => return,
+                        _ = cleared.wait_for(|cleared| cleared.contains(id)) => {}
+                    }
+                    scanner.run(stop).await;
+                }
+            });
+            let consolidating = worker.run(gate, stop.clone());
+            let (summary, _) = tokio::join!(consolidating, join_all(scanning));
             if let Some(error) = summary.error {
                 tracing::error!(%error, "consolidating ended early; the next start goes on");
             }
@@ -260,8 +283,32 @@ impl Opened {
     }
 
     pub(crate) async fn close(&self) {
-        self.shipping.close().await;
+        for list in &self.shipping {
+            list.close().await;
+        }
         self.hours.close().await;
+    }
+}
+
+/// Lets hours be consolidated in stores that are known to be the right ones.
+struct Gate {
+    hand: Hand,
+    cleared: watch::Receiver<Cleared>,
+    clock: Clock,
+}
+
+#[async_trait]
+impl Handler for Gate {
+    async fn handle(&self, work: Work) -> Outcome {
+        let hour = work.entry.key.as_str().parse::<HourKey>();
+        let is_cleared = |hour: HourKey| self.cleared.borrow().contains(&hour.store);
+        let is_of_a_store = |hour: &HourKey| self.hand.has_store(&hour.store);
+        // What is no hour of ours, the hand says.
+        if hour.ok().filter(is_of_a_store).is_none_or(is_cleared) {
+            return self.hand.handle(work).await;
+        }
+        let at = Date::from(self.clock.now()).plus(UNCLEAR_PAUSE);
+        Outcome::Release { at: Some(at) }
     }
 }
 
@@ -335,11 +382,40 @@ impl From<cannery_pipeline::Error> for Failure {
         match error {
             cannery_pipeline::Error::Lake(error) => Self::from(error),
             cannery_pipeline::Error::Journal(error) => Self::from(error),
+            cannery_pipeline::Error::Catalog(error) => Self::from(error),
             cannery_pipeline::Error::Scratch { .. } => Self::new(
                 ExitCode::Error,
                 "scratch",
                 text,
                 "make room in the workspace, or choose another with `--workspace`",
+            ),
+            cannery_pipeline::Error::TooManyHours { .. } => Self::new(
+                ExitCode::Usage,
+                "range",
+                text,
+                "run it for one part of the range after the other, or with `--archived-only`",
+            ),
+            cannery_pipeline::Error::Disagreed { .. } => Self::new(
+                ExitCode::Error,
+                "disagreed",
+                text,
+                "nothing was changed; see `cannery lake probe`",
+            ),
+            cannery_pipeline::Error::Unusable { .. } => Self::new(
+                ExitCode::Error,
+                "unusable",
+                text,
+                "mend that object, then run the command again",
+            ),
+            cannery_pipeline::Error::Outdated { next, .. } => {
+                let what = text.trim_end_matches(next).trim_end_matches("; ");
+                Self::new(ExitCode::Usage, "rules_outdated", what, next)
+            }
+            cannery_pipeline::Error::NotAsLoaded { .. } => Self::new(
+                ExitCode::Error,
+                "corrupt",
+                text,
+                "run `cannery check`, put a sound copy in its place, or run `cannery rebuild`",
             ),
             _ => Self::new(
                 ExitCode::Error,

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use cannery_runtime::secret::redact;
 use tracing_subscriber::EnvFilter;
 
-use crate::output::printable;
+use crate::output::on_one_line;
 use tracing_subscriber::fmt::MakeWriter;
 
 /// Starts logging: warnings, or more for each `-v`; as JSON lines with `--json`.
@@ -67,7 +67,9 @@ impl Write for Line {
 
 impl Drop for Line {
     fn drop(&mut self) {
-        let text = printable(&redact(&String::from_utf8_lossy(&self.0)));
+        let text = String::from_utf8_lossy(&self.0);
+        let mut text = on_one_line(&redact(text.trim_end_matches('\n')));
+        text.push('\n');
         // A log that cannot be written must not stop the work.
         io::stderr().write_all(text.as_bytes()).ok();
     }

@@ -11,17 +11,52 @@ use crate::failure::{ExitCode, Failure};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Output {
     pub(crate) json: bool,
+    /// Whether a newline in a text is one, and not a part of a name that comes from anywhere.
+    in_lines: bool,
 }
 
 impl Output {
+    pub(crate) fn new(json: bool) -> Self {
+        Self {
+            json,
+            in_lines: false,
+        }
+    }
+
+    /// The same for a text of several lines: whoever makes one knows that no name in it has a newline, or escapes it.
+    pub(crate) fn in_lines(self) -> Self {
+        Self {
+            in_lines: true,
+            ..self
+        }
+    }
+
+    fn shown(self, text: &str) -> String {
+        match self.in_lines {
+            true => printable(&redact(text)),
+            false => on_one_line(&redact(text)),
+        }
+    }
+
     /// Prints a line for a person, or `value` for a program. A closed pipe ends the process quietly, as people expect of
     /// `cannery lake ls | head`.
     pub(crate) fn line(self, text: impl AsRef<str>, value: &impl Serialize) {
         if self.json {
             self.json(value);
         } else {
-            write_line(printable(&redact(text.as_ref())));
+            write_line(self.shown(text.as_ref()));
         }
+    }
+
+    /// The same as [`Output::line`]; for a program the object says first what it is about: every line of a stream has an `event`.
+    pub(crate) fn event(self, event: &str, text: impl AsRef<str>, value: &impl Serialize) {
+        let fields = serde_json::to_value(value).expect("what is printed is plain data");
+        let mut line = serde_json::Map::from_iter([("event".to_owned(), event.into())]);
+        match fields {
+            serde_json::Value::Object(fields) => line.extend(fields),
+            other => drop(line.insert("value".to_owned(), other)),
+        }
+        self.line(text, &line);
     }
 
     /// Prints a value for a program, on one line. What would harm a terminal is escaped as JSON has it, so that the program
@@ -38,7 +73,7 @@ impl Output {
                 &serde_json::to_string(value).expect("what is printed is plain data"),
             ))
         } else {
-            printable(&redact(text.as_ref()))
+            self.shown(text.as_ref())
         };
         // Nobody is left to tell when standard error is closed.
         io::stderr().write_all((text + "\n").as_bytes()).ok();
@@ -72,8 +107,8 @@ impl Output {
         } else {
             format!(
                 "error: {}\n next: {}",
-                printable(&failure.message),
-                printable(&failure.next)
+                on_one_line(&failure.message),
+                on_one_line(&failure.next)
             )
         };
         // Nobody is left to tell when standard error is closed.
@@ -139,7 +174,7 @@ fn end_without_output(error: &io::Error) -> ! {
         ExitCode::Ok
     } else {
         let failure = unwritable(error);
-        Output { json: false }.failure(&failure);
+        Output::new(false).failure(&failure);
         failure.code
     };
     #[allow(clippy::exit, reason = "there is nobody to print for")]
@@ -166,6 +201,11 @@ pub(crate) fn printable(text: &str) -> String {
     text.chars()
         .map(|c| if is_harmful(c) { '\u{fffd}' } else { c })
         .collect()
+}
+
+/// The same for a text that is one line: what looks like the next one may be a part of a name.
+pub(crate) fn on_one_line(text: &str) -> String {
+    printable(text).replace('\n', "\\n")
 }
 
 fn is_harmful(c: char) -> bool {
@@ -200,6 +240,14 @@ mod tests {
             printable("a\u{1b}[31mb\u{202e}c\td"),
             "a\u{fffd}[31mb\u{fffd}c\td"
         );
+    }
+
+    #[test]
+    fn a_name_does_not_look_like_another_line() {
+        assert_eq!(on_one_line("a\nerror: b\u{7}"), "a\\nerror: b\u{fffd}");
+        let output = Output::new(false);
+        assert_eq!(output.shown("a\nb"), "a\\nb");
+        assert_eq!(output.in_lines().shown("a\nb\u{7}"), "a\nb\u{fffd}");
     }
 
     #[test]

@@ -26,9 +26,12 @@ pub(crate) enum FeedCommand {
     },
     /// Show the feeds: what was downloaded, packed and shipped, and what waits, on this machine's disk
     #[command(
-        after_help = "Examples:\n  cannery feed status\n  cannery feed status --json\n\nReads the folders only; works beside a running `cannery collect` and without one."
+        after_help = "Examples:\n  cannery feed status\n  cannery feed status subway --json\n\nReads the folders only; works beside a running `cannery collect` and without one."
     )]
-    Status,
+    Status {
+        /// Only these feeds [default: all]
+        ids: Vec<String>,
+    },
 }
 
 /// Which feeds.
@@ -87,7 +90,7 @@ pub(crate) struct AuditArgs {
     pub(crate) hours: HoursArgs,
     #[command(flatten)]
     pub(crate) storages: StorageIdsArg,
-    /// Merge what is not merged, and give a mirror what it lacks
+    /// Merge what is not merged, give a mirror what it lacks, and set aside what cannot be read
     #[arg(long)]
     pub(crate) fix: bool,
 }
@@ -132,6 +135,9 @@ pub(crate) struct DeleteArgs {
     /// Say what would be deleted, and delete nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
+    /// Leave hours alone that have no archive: a replica that comes late may still bring them
+    #[arg(long, conflicts_with = "lift")]
+    pub(crate) archived_only: bool,
     /// End an earlier delete: from now on the hours may be collected again
     #[arg(long, conflicts_with = "dry_run")]
     pub(crate) lift: bool,
@@ -141,9 +147,14 @@ pub(crate) struct DeleteArgs {
 pub(crate) struct GapsArgs {
     #[command(flatten)]
     pub(crate) hours: HoursArgs,
-    /// The object storage [default: the first]
-    #[arg(long, value_name = "ID")]
-    pub(crate) object_storage_id: Option<String>,
+    /// In these object storages, one after the other [default: the first]
+    #[arg(
+        long,
+        value_name = "ID,...",
+        value_delimiter = ',',
+        alias = "object-storage-id"
+    )]
+    pub(crate) object_storage_ids: Vec<String>,
 }
 
 impl FeedIdsArg {
@@ -209,7 +220,19 @@ impl FromStr for Time {
             .or_else(by_hour)
             .or_else(|| in_utc(text.trim_end_matches('Z').parse::<DateTime>().ok()?));
         parsed.map(Self).ok_or_else(|| {
-            "write for example 2026-11-15, 2026-11-15T18 or 2026-11-15T18:24:03Z".to_owned()
+            let form = "write for example 2026-11-15, 2026-11-15T18 or 2026-11-15T18:24:03Z";
+            let plain = text.trim_end_matches('Z');
+            let date = plain.split('T').next().unwrap_or(plain);
+            match date.parse::<Date>() {
+                // A time of the calendar, but so near its end that no zone of the world is past it.
+                Ok(_) if date.starts_with("9999-12-3") => {
+                    format!(
+                        "it is after the last time that can be told, {}",
+                        Timestamp::MAX
+                    )
+                }
+                Ok(_) | Err(_) => form.to_owned(),
+            }
         })
     }
 }
@@ -240,6 +263,11 @@ mod tests {
         ] {
             assert_eq!(time(text).0.to_string(), meant, "{text}");
         }
+        let late = "9999-12-31".parse::<Time>().unwrap_err();
+        assert!(
+            late.contains("after the last time that can be told, 9999-12-30T"),
+            "{late}"
+        );
         for text in ["", "yesterday", "2026-13-01", "2026-11-15T25", "18:24"] {
             assert!(text.parse::<Time>().is_err(), "{text}");
         }

@@ -31,6 +31,8 @@ use crate::spools::{self, SpoolTools};
 /// How long tasks may take beyond the flush of the spools.
 const MARGIN: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// So many of the things that are not ours, or damaged, are named.
+const ODD_SHOWN_MAX: usize = 20;
 
 pub(crate) async fn run(args: &CollectArgs, context: &Context) -> Result<ExitCode, Failure> {
     let until = if args.once {
@@ -100,6 +102,19 @@ struct Way {
     listen: (Option<std::net::SocketAddr>, Option<u16>),
 }
 
+impl Way {
+    /// Whether a process that has spools only follows a configuration that may get feeds. One that has nothing to do at all
+    /// says so instead of waiting.
+    fn may_get_feeds(&self, config: &Config, said: &RawSpool) -> bool {
+        let has_spools = said.experiment.is_some() || !config.spools.is_empty();
+        self.feeds && self.follows_config() && has_spools
+    }
+
+    fn follows_config(&self) -> bool {
+        self.until == Until::Stopped && !self.backlog
+    }
+}
+
 async fn collect(said: &RawSpool, way: &Way, context: &Context) -> Result<ExitCode, Failure> {
     let stop = CancellationToken::new();
     let _signals = signals::follow(stop.clone())?;
@@ -107,14 +122,24 @@ async fn collect(said: &RawSpool, way: &Way, context: &Context) -> Result<ExitCo
         loaded = context.loader.load() => loaded?,
         () = stop.cancelled() => return Ok(ExitCode::Ok),
     };
+    for warning in config
+        .warnings()
+        .iter()
+        .filter(|_| way.until == Until::Stopped)
+    {
+        tracing::warn!("{warning}");
+    }
     let line = Line::new(&config, said, way, context, stop)?;
     if let Some(copy) = copy.filter(|_| way.until == Until::Stopped) {
         reload::keep(&context.loader, copy).await;
     }
     let ran = line.run(way).await;
+    if let (Err(_), Some(feeds)) = (&ran, &line.feeds) {
+        feeds.give_up();
+    }
     let stopped = line.tasks.stop(line.flush_timeout() + MARGIN).await;
     ran?;
-    line.end(&stopped)
+    line.end(&stopped, way)
 }
 
 /// The spools of a process that calls itself `command`.
@@ -131,7 +156,7 @@ pub(super) fn watch(
             disk: context.disk(),
             clock: context.clock.clone(),
             rng: context.rng.clone(),
-            mirrors: lakes.mirrors().clone(),
+            mirrors: lakes::collecting(config, lakes.mirrors()),
             workspace: config.workspace.clone(),
             node: spools::node_of(config)?,
             command,
@@ -142,23 +167,27 @@ pub(super) fn watch(
     Ok(SpoolWatch::new(equipped, lakes, metrics, context))
 }
 
-/// The feeds of a process, if it has any to collect or to ship.
+/// The feeds of a process: if it has any to collect or to ship, or `may_get_some` from a configuration that is read again.
 fn feeds(
     config: &Config,
     lakes: &Arc<LakeWatch>,
-    context: &Context,
-    command: &'static str,
+    (context, command): (&Context, &'static str),
+    may_get_some: bool,
 ) -> Result<Option<Arc<FeedWatch>>, Failure> {
     let tools = FeedTools::new(config, lakes.mirrors(), context, command);
-    let leftovers = tools
-        .has_leftovers()
-        .map_err(|error| feed_watch::unreadable(&error))?;
-    if config.feeds.is_empty() && !leftovers {
+    if !may_get_some && !has_feeds(config, &tools)? {
         return Ok(None);
     }
     let (feeds, limit) = (config.feeds.clone(), config.flush_timeout.0);
     let watch = FeedWatch::new(tools, feeds, lakes, limit)?;
     Ok(Some(Arc::new(watch)))
+}
+
+/// Whether there is anything to collect or to ship.
+fn has_feeds(config: &Config, tools: &FeedTools) -> Result<bool, Failure> {
+    let leftovers = tools.has_leftovers();
+    let leftovers = leftovers.map_err(|error| feed_watch::unreadable(&error))?;
+    Ok(!config.feeds.is_empty() || leftovers)
 }
 
 /// Everything that runs.
@@ -191,7 +220,10 @@ impl<'a> Line<'a> {
         let lakes = Arc::new(lakes);
         let spool_metrics = SpoolMetrics::new(context.clock.clone());
         let feeds = match way.feeds {
-            true => feeds(config, &lakes, context, way.command)?,
+            true => {
+                let may_get_some = way.may_get_feeds(config, said);
+                feeds(config, &lakes, (context, way.command), may_get_some)?
+            }
             false => None,
         };
         let spools = match (
@@ -226,6 +258,12 @@ impl<'a> Line<'a> {
 
     async fn run(&self, way: &Way) -> Result<(), Failure> {
         self.make_workspace()?;
+        // They keep what they download on the disk until the lake is known: a store that is down does not hold them up.
+        if let Some(feeds) = self.feeds.as_ref().filter(|_| way.until == Until::Stopped) {
+            feeds.start(&self.tasks).await?;
+        }
+        // A person looks there while a store does not answer.
+        self.serve(way).await?;
         tokio::select! {
             first = self.lakes.first() => first?,
             () = self.stop.cancelled() => return Ok(()),
@@ -234,22 +272,18 @@ impl<'a> Line<'a> {
             started = self.spools.start(&self.lakes, &self.tasks, way.until) => started?,
             () = self.stop.cancelled() => return Ok(()),
         }
-        if let Some(feeds) = self.feeds.as_ref().filter(|_| way.until == Until::Stopped) {
-            feeds.start(&self.tasks).await?;
-        }
-        self.serve(way).await?;
         let (lakes, spools) = (Arc::clone(&self.lakes), Arc::clone(&self.spools));
         self.tasks.spawn("lake watch", lakes.run(self.stop.clone()));
         self.tasks
             .spawn("spool watch", spools.run(self.stop.clone()));
-        if way.until == Until::Stopped && !way.backlog {
+        if way.follows_config() {
             self.follow_config()?;
         }
         self.greet(way);
         let shown = self.context.output.counter();
         tokio::select! {
             () = self.stop.cancelled() => {}
-            () = self.all_ended(&shown), if self.may_end_by_itself(way) => {}
+            () = self.ended_by_itself(way, &shown) => {}
         }
         shown.finish_and_clear();
         match &self.feeds {
@@ -270,9 +304,10 @@ impl<'a> Line<'a> {
         reload::follow(&self.tasks, self.context, self.config, told, apply)
     }
 
-    /// Feeds never end by themselves.
+    /// Feeds never end by themselves, once there are any.
     fn may_end_by_itself(&self, way: &Way) -> bool {
-        self.feeds.is_none() || way.until == Until::Drained
+        let feeds = self.feeds.as_ref();
+        way.until == Until::Drained || feeds.is_none_or(|feeds| feeds.is_idle())
     }
 
     fn flush_timeout(&self) -> Duration {
@@ -293,7 +328,14 @@ impl<'a> Line<'a> {
         let (listen, port) = way.listen;
         let addresses = [
             (listen, Audience::Main),
-            (port.map(up::on_all_addresses), Audience::Monitoring),
+            (
+                port.map(up::on_all_addresses).or(self
+                    .config
+                    .serve
+                    .monitoring_listen
+                    .filter(|_| way.until == Until::Stopped)),
+                Audience::Monitoring,
+            ),
             (
                 self.config
                     .serve
@@ -338,20 +380,29 @@ impl<'a> Line<'a> {
         Ok(())
     }
 
-    async fn all_ended(&self, shown: &ProgressBar) {
-        while !self.spools.all_ended() {
-            let passed = self.spools.progress().filter_map(|(_, progress)| progress);
-            let passed: Vec<Passed> = passed.map(|progress| progress.passed()).collect();
-            let total = |of: fn(&Passed) -> u64| HumanCount(passed.iter().map(of).sum());
-            shown.set_message(format!(
-                "{} files taken, {} in the lake and removed, {} bad",
-                total(|passed| passed.taken),
-                total(|passed| passed.removed),
-                total(|passed| passed.bad),
-            ));
-            shown.tick();
+    /// Waits until there is nothing to wait for: for ever once feeds have come with a configuration that was read again.
+    async fn ended_by_itself(&self, way: &Way, shown: &ProgressBar) {
+        while self.may_end_by_itself(way) {
+            if self.spools.all_ended() {
+                return;
+            }
+            self.show_passed(shown);
             self.context.clock.sleep(LOOK_EVERY).await;
         }
+        std::future::pending::<()>().await;
+    }
+
+    fn show_passed(&self, shown: &ProgressBar) {
+        let passed = self.spools.progress().filter_map(|(_, progress)| progress);
+        let passed: Vec<Passed> = passed.map(|progress| progress.passed()).collect();
+        let total = |of: fn(&Passed) -> u64| HumanCount(passed.iter().map(of).sum());
+        shown.set_message(format!(
+            "{} files taken, {} in the lake and removed, {} bad",
+            total(|passed| passed.taken),
+            total(|passed| passed.removed),
+            total(|passed| passed.bad),
+        ));
+        shown.tick();
     }
 
     fn greet(&self, way: &Way) {
@@ -380,7 +431,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    fn end(&self, stopped: &Stopped) -> Result<ExitCode, Failure> {
+    fn end(&self, stopped: &Stopped, way: &Way) -> Result<ExitCode, Failure> {
         for (spool, progress) in self.spools.progress() {
             if let Some(progress) = progress {
                 self.report(spool, progress.passed());
@@ -388,6 +439,7 @@ impl<'a> Line<'a> {
         }
         self.spools.outcome()?;
         if let Some(feeds) = &self.feeds {
+            self.report_feeds(feeds, way);
             feeds.outcome()?;
         }
         let left = self.spools.waiting().into_iter().map(|(spool, files)| {
@@ -400,6 +452,31 @@ impl<'a> Line<'a> {
             return Err(Failure::new(ExitCode::Partial, "left", message, next));
         }
         up::end(stopped, self.context)
+    }
+
+    fn report_feeds(&self, feeds: &FeedWatch, way: &Way) {
+        for path in feeds.odd().iter().take(ODD_SHOWN_MAX) {
+            let path = path.display().to_string();
+            let text = format!("warning: not a body of a feed, left where it is: {path}");
+            let value = json!({ "event": "odd", "path": path });
+            self.context.output.aside(text, &value);
+        }
+        for path in feeds.damaged().iter().take(ODD_SHOWN_MAX) {
+            let path = path.display().to_string();
+            let text = format!("warning: damaged on this disk, not shipped and set aside: {path}");
+            let value = json!({ "event": "damaged", "path": path });
+            self.context.output.aside(text, &value);
+        }
+        if way.until == Until::Drained {
+            let feed_watch::Flushed { packed, uploaded } = feeds.flushed();
+            let text = format!(
+                "feeds: {} packed, {}",
+                counted(packed, "hour"),
+                counted(uploaded, "upload")
+            );
+            let value = json!({ "hours_packed": packed, "uploads": uploaded });
+            self.context.output.event("flushed", text, &value);
+        }
     }
 
     fn report(&self, spool: &SpoolConfig, passed: Passed) {

@@ -7,6 +7,7 @@ use crate::cli::ConfigCommand;
 use crate::config::Config;
 use crate::failure::{ExitCode, Failure};
 use crate::lakes;
+use crate::output::counted;
 
 pub(crate) async fn run(command: &ConfigCommand, context: &Context) -> Result<ExitCode, Failure> {
     let output = context.output;
@@ -20,12 +21,24 @@ pub(crate) async fn run(command: &ConfigCommand, context: &Context) -> Result<Ex
                 .map(|storage| storage.id.as_str())
                 .collect();
             let journals: Vec<&str> = config.journals.keys().map(String::as_str).collect();
+            let (feeds, spools) = (config.feeds.len(), config.spools.len());
             let text = format!(
-                "the configuration is valid (object storage: {}; journals: {})",
+                "the configuration is valid (object storage: {}; journals: {}; {}; {})",
                 storages.join(", "),
-                journals.join(", ")
+                journals.join(", "),
+                counted(feeds as u64, "feed"),
+                counted(spools as u64, "spool")
             );
-            let value = json!({ "valid": true, "object_storage": storages, "journals": journals });
+            let warnings = config.warnings();
+            if !output.json {
+                for warning in &warnings {
+                    output.aside(format!("warning: {warning}"), &());
+                }
+            }
+            let value = json!({
+                "valid": true, "object_storage": storages, "journals": journals,
+                "feeds": feeds, "spools": spools, "warnings": warnings,
+            });
             output.line(text, &value);
         }
         ConfigCommand::Show => {

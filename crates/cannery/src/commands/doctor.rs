@@ -1,5 +1,6 @@
 //! `cannery doctor`: everything that should be in order before this machine runs unattended for years.
 
+mod frames;
 mod journals;
 mod spools;
 
@@ -17,6 +18,7 @@ use crate::config::Config;
 use crate::config::units::Bytes;
 use crate::failure::{ExitCode, Failure};
 use crate::lakes;
+use crate::output::on_one_line;
 
 /// A node that watches a spool holds one watch a date folder, and a server one file a connection.
 const WATCHES_MIN: u64 = 8_192;
@@ -71,6 +73,9 @@ impl Finding {
 }
 
 pub(crate) async fn run(args: &DoctorArgs, context: &Context) -> Result<ExitCode, Failure> {
+    if args.frames {
+        return frames::run(context).await;
+    }
     let mut findings = Vec::new();
     match context.config().await {
         Ok(config) => {
@@ -111,11 +116,12 @@ fn show(finding: &Finding, context: &Context) {
         Verdict::Warn => "warn",
         Verdict::Fail => "FAIL",
     };
-    let mut text = format!("{word}  {:<12} {}", finding.check, finding.text);
+    let said = on_one_line(&finding.text);
+    let mut text = format!("{word}  {:<12} {said}", finding.check);
     if let Some(next) = &finding.next {
-        text += &format!("\n{:19}next: {next}", "");
+        text += &format!("\n{:19}next: {}", "", on_one_line(next));
     }
-    context.output.line(text, finding);
+    context.output.in_lines().line(text, finding);
 }
 
 /// Whether the workspace can be written durably, and has room.

@@ -11,6 +11,7 @@ use indicatif::HumanBytes;
 use jiff::Timestamp;
 use serde_json::json;
 
+use super::site::unknown_feed;
 use super::{Context, Patience};
 use crate::cli::feed::FeedCommand;
 use crate::config::Config;
@@ -30,22 +31,14 @@ pub(crate) async fn run(command: &FeedCommand, context: &Context) -> Result<Exit
             let feed = named(&config, id)?;
             test(feed, *body, context).await
         }
-        FeedCommand::Status => status(&config, context),
+        FeedCommand::Status { ids } => status(&config, ids, context),
     }
 }
 
 fn named<'a>(config: &'a Config, id: &str) -> Result<&'a FeedConfig, Failure> {
     let feeds = &config.feeds;
     let named = feeds.iter().find(|feed| feed.id.as_str() == id);
-    named.ok_or_else(|| {
-        let known: Vec<&str> = feeds.iter().map(|feed| feed.id.as_str()).collect();
-        let next = match known.as_slice() {
-            [] => "list feeds in the configuration under `feeds`".to_owned(),
-            known => format!("choose one of: {}", known.join(", ")),
-        };
-        let message = format!("there is no feed `{id}` in the configuration");
-        Failure::new(ExitCode::Absent, "unknown_feed", message, next)
-    })
+    named.ok_or_else(|| unknown_feed(id, feeds.iter().map(|feed| feed.id.as_str())))
 }
 
 async fn test(feed: &FeedConfig, with_body: bool, context: &Context) -> Result<ExitCode, Failure> {
@@ -83,10 +76,11 @@ async fn test(feed: &FeedConfig, with_body: bool, context: &Context) -> Result<E
         "name": name.to_string(), "sha256": digest,
     });
     if with_body {
-        context.output.aside(text, &value);
+        context.output.in_lines().aside(text, &value);
         context.output.raw(&content);
     } else {
-        context.output.line(text, &value);
+        let output = context.output.in_lines();
+        output.event("downloaded", text, &value);
     }
     Ok(ExitCode::Ok)
 }
@@ -109,7 +103,7 @@ fn beginning(content: &[u8]) -> String {
     }
 }
 
-fn status(config: &Config, context: &Context) -> Result<ExitCode, Failure> {
+fn status(config: &Config, named: &[String], context: &Context) -> Result<ExitCode, Failure> {
     let mirrors = lakes::open(config, &context.tools(Patience::Person))?;
     let tools = FeedTools::new(config, &mirrors, context, "cannery feed status");
     let unreadable = |error: io::Error| {
@@ -117,7 +111,8 @@ fn status(config: &Config, context: &Context) -> Result<ExitCode, Failure> {
         Failure::new(ExitCode::Error, "feeds", message, "check `--workspace`")
     };
     let depot = tools.depot();
-    let hours = depot.hours().map_err(unreadable)?;
+    let unpacked = depot.unpacked().map_err(unreadable)?;
+    let hours = unpacked.hours;
     let waiting = depot.waiting().map_err(unreadable)?;
     let totals = match tools.has_logs() {
         true => tools.monitor()?.totals(),
@@ -127,7 +122,13 @@ fn status(config: &Config, context: &Context) -> Result<ExitCode, Failure> {
     ids.extend(config.feeds.iter().map(|feed| feed.id.clone()));
     ids.extend(hours.iter().map(|(feed, _)| feed.clone()));
     ids.extend(waiting.iter().map(|name| name.feed.clone()));
-    for id in &ids {
+    for name in named {
+        if !ids.iter().any(|id| id.as_str() == name) {
+            return Err(unknown_feed(name, ids.iter().map(FeedId::as_str)));
+        }
+    }
+    let is_meant = |id: &&FeedId| named.is_empty() || named.iter().any(|name| id.as_str() == name);
+    for id in ids.iter().filter(is_meant) {
         let known = totals.get(id).cloned().unwrap_or_default();
         let unpacked = hours.iter().filter(|(feed, _)| feed == id).count() as u64;
         let unshipped = waiting.iter().filter(|name| name.feed == *id).count() as u64;
@@ -136,7 +137,19 @@ fn status(config: &Config, context: &Context) -> Result<ExitCode, Failure> {
             "feed": id, "totals": known, "hours_unpacked": unpacked, "archives_unshipped": unshipped,
             "configured": config.feeds.iter().any(|feed| feed.id == *id),
         });
-        context.output.line(text, &value);
+        context.output.event("feed", text, &value);
+    }
+    for path in &unpacked.odd {
+        let text = format!("not a body of a feed, left where it is: {}", path.display());
+        context.output.event("odd", text, &json!({ "path": path }));
+    }
+    for path in depot.damaged().map_err(unreadable)? {
+        let text = format!(
+            "damaged on this disk, not shipped and set aside: {}",
+            path.display()
+        );
+        let value = json!({ "path": path });
+        context.output.event("damaged", text, &value);
     }
     if ids.is_empty() {
         let message = "there are no feeds";

@@ -4,9 +4,11 @@ mod coverage;
 mod page;
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use cannery_collect::feed::monitor::Totals;
 use cannery_collect::feed::{FeedMetrics, Left, Monitor};
 use cannery_pipeline::gaps::CoverageReader;
 use cannery_runtime::Tasks;
@@ -36,8 +38,7 @@ pub(super) struct FeedWatch {
     limit: watch::Sender<Duration>,
     coverage: CoverageWatch,
     lakes: Arc<LakeWatch>,
-    /// Whether the lake is known to be the right one.
-    cleared: watch::Sender<bool>,
+    flushed: Mutex<Flushed>,
 }
 
 /// How far it is.
@@ -48,6 +49,33 @@ enum Phase {
     Running,
     Ended(Left),
     Failed(String),
+}
+
+/// What was packed and uploaded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Flushed {
+    /// Hours that became archives.
+    pub(super) packed: u64,
+    /// Archives that were uploaded, once for each object storage.
+    pub(super) uploaded: u64,
+}
+
+impl Flushed {
+    fn so_far(monitor: &Monitor) -> Self {
+        let totals = monitor.totals();
+        let sum = |of: fn(&Totals) -> u64| totals.values().map(of).sum();
+        Self {
+            packed: sum(|totals| totals.archives.ok),
+            uploaded: sum(|totals| totals.uploads.ok),
+        }
+    }
+
+    fn since(self, before: Self) -> Self {
+        Self {
+            packed: self.packed.saturating_sub(before.packed),
+            uploaded: self.uploaded.saturating_sub(before.uploaded),
+        }
+    }
 }
 
 impl FeedWatch {
@@ -66,7 +94,7 @@ impl FeedWatch {
             phase: Mutex::new(Phase::Idle),
             readiness: lakes.readiness().clone(),
             lakes: Arc::clone(lakes),
-            cleared: watch::Sender::new(false),
+            flushed: Mutex::default(),
             limit: watch::Sender::new(flush_timeout),
         })
     }
@@ -96,12 +124,20 @@ impl FeedWatch {
         *self.limit.borrow()
     }
 
+    /// Whether there is no feed, and never was one.
+    pub(super) fn is_idle(&self) -> bool {
+        matches!(&*lock(&self.phase), Phase::Idle) && self.configs.borrow().is_empty()
+    }
+
     /// Opens the feeds if there are any, and starts to collect them. What a person has to mend is a failure.
     pub(super) async fn start(self: &Arc<Self>, tasks: &Tasks) -> Result<(), Failure> {
         let opened = match self.is_needed().map_err(|error| unreadable(&error))? {
             true => Some(self.open().await?),
             false => None,
         };
+        if opened.is_some() {
+            self.set(Phase::Running);
+        }
         let (this, stop) = (Arc::clone(self), tasks.stopping());
         tasks.spawn(CHECK, async move { this.run(opened, stop).await });
         let (this, stop) = (Arc::clone(self), tasks.stopping());
@@ -115,28 +151,35 @@ impl FeedWatch {
     /// For the pages: reads archives while somebody looks.
     async fn read_coverage(&self, stop: CancellationToken) {
         let tools = &self.tools;
-        match feeds::scratch(&tools.workspace, &tools.clock, &tools.rng) {
+        match feeds::scratch(&tools.workspace, &tools.rng) {
             Ok(scratch) => {
                 let reader = CoverageReader::new(scratch);
                 self.coverage.run(&reader, &stop).await;
             }
-            Err(failure) => {
-                tracing::warn!(error = %failure.message, "the pages cannot show what other replicas collected");
+            Err(error) => {
+                tracing::warn!(%error, "the pages cannot show what other replicas collected");
             }
         }
     }
 
     async fn open(&self) -> Result<Opened, Failure> {
-        let (monitor, cleared) = (self.monitor.clone(), self.cleared.subscribe());
+        let (monitor, cleared) = (self.monitor.clone(), self.lakes.cleared());
         self.tools.open(monitor, cleared).await
     }
 
-    /// Says so once the lake was reached and is the one that this workspace belongs to.
-    async fn clear(&self) {
+    /// After a stop nobody else looks for the mirrors that were not reached yet, and what is there is still to be shipped to them.
+    async fn look_for_lakes(&self, stop: &CancellationToken) {
+        stop.cancelled().await;
         while self.lakes.identity().is_none() {
+            if let Err(failure) = self.lakes.establish().await
+                && failure.kind != "unavailable"
+                && self.lakes.cleared().borrow().is_empty()
+            {
+                tracing::error!(reason = failure.message, "the lake cannot be used");
+                self.give_up();
+            }
             self.tools.clock.sleep(LOOK_AT_LAKE).await;
         }
-        self.cleared.send_replace(true);
         std::future::pending::<()>().await;
     }
 
@@ -161,9 +204,9 @@ impl FeedWatch {
             }
         };
         let left = tokio::select! {
-            left = opened.run(stop, self.limit.subscribe()) => left,
+            left = opened.run(stop.clone(), self.limit.subscribe()) => left,
             () = following => Left::default(),
-            () = self.clear() => Left::default(),
+            () = self.look_for_lakes(&stop) => Left::default(),
         };
         opened.close().await;
         self.set(Phase::Ended(left));
@@ -203,15 +246,42 @@ impl FeedWatch {
             return Ok(());
         }
         let opened = self.open().await?;
+        let before = Flushed::so_far(&self.monitor);
         // They are not asked, but packed as they say.
         opened.set(&self.configs());
-        let left = tokio::select! {
-            left = opened.flush(self.flush_timeout()) => left,
-            () = self.clear() => Left::default(),
-        };
+        // The watch of the lakes goes on meanwhile.
+        let left = opened.flush(self.flush_timeout()).await;
         opened.close().await;
+        *lock(&self.flushed) = Flushed::so_far(&self.monitor).since(before);
         self.set(Phase::Ended(left));
         Ok(())
+    }
+
+    /// What [`FeedWatch::flush`] did.
+    pub(super) fn flushed(&self) -> Flushed {
+        *lock(&self.flushed)
+    }
+
+    /// What lies among the bodies and is not ours, once the feeds have ended.
+    pub(super) fn odd(&self) -> Vec<PathBuf> {
+        self.left().odd
+    }
+
+    /// What the disk damaged, once the feeds have ended.
+    pub(super) fn damaged(&self) -> Vec<PathBuf> {
+        self.left().damaged
+    }
+
+    fn left(&self) -> Left {
+        match &*lock(&self.phase) {
+            Phase::Ended(left) => left.clone(),
+            Phase::Idle | Phase::Running | Phase::Failed(_) => Left::default(),
+        }
+    }
+
+    /// The process ends because it cannot work: nothing is waited for. What was downloaded is on the disk.
+    pub(super) fn give_up(&self) {
+        self.limit.send_replace(Duration::ZERO);
     }
 
     /// What became of the feeds once they have ended.

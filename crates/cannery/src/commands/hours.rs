@@ -1,26 +1,21 @@
-//! `cannery consolidate`, `audit`, `delete` and `gaps`: the hours of feeds in the lake. They need the lake alone, and work beside a
-//! running `cannery collect`.
-
-use std::collections::BTreeSet;
+//! `cannery consolidate`, `audit` and `delete`: the hours of feeds in the lake. They need the lake alone, and work beside a running
+//! `cannery collect`.
 
 use cannery_formats::feed::{FeedId, Hour};
-use cannery_lake::{Lake, Mirrors};
+use cannery_lake::Lake;
 use cannery_pipeline::audit::{Auditor, Finding, Mended, Progress};
-use cannery_pipeline::consolidate::Consolidator;
-use cannery_pipeline::gaps::{CoverageReader, HourCoverage, HourState, joined};
-use cannery_pipeline::{Scope, Store, delete as removal, scan};
+use cannery_pipeline::consolidate::{Report, Step};
+use cannery_pipeline::{Scope, Store, delete as removal};
 use indicatif::HumanBytes;
-use jiff::SignedDuration;
+use serde::Serialize;
 use serde_json::json;
 
-use super::{Context, Patience};
-use crate::cli::feed::{AuditArgs, ConsolidateArgs, DeleteArgs, GapsArgs};
-use crate::config::Config;
+use super::Context;
+use super::site::{Site, checked, show_listed};
+use crate::cli::feed::{AuditArgs, ConsolidateArgs, DeleteArgs};
 use crate::failure::{ExitCode, Failure};
 use crate::output::counted;
-use crate::{feeds, lakes, version};
-
-const GAPS_BACK: SignedDuration = SignedDuration::from_hours(24);
+use crate::version;
 
 pub(crate) async fn consolidate(
     args: &ConsolidateArgs,
@@ -29,10 +24,12 @@ pub(crate) async fn consolidate(
     let site = Site::open(context).await?;
     let consolidator = site.consolidator(context)?;
     let scope = checked(args.hours.scope())?;
-    let (mut changed, mut hours) = (0, 0);
+    let (mut changed, mut hours, mut left_alone) = (0, 0, 0);
     let mut failed = Vec::new();
-    for store in site.stores(&args.storages.object_storage_ids).await? {
-        let unmerged = scan::whole_lake(store).await?.unmerged;
+    let stores = site.stores(&args.storages.object_storage_ids).await?;
+    site.known(&stores, scope.feeds.as_ref(), context).await?;
+    for store in stores {
+        let unmerged = site.scanned(store, context).await?.unmerged;
         let in_scope = |(feed, hour): &(FeedId, Hour)| {
             let meant = scope.feeds.as_ref();
             meant.is_none_or(|feeds| feeds.contains(feed)) && scope.contains(*hour)
@@ -44,7 +41,9 @@ pub(crate) async fn consolidate(
             match consolidator.consolidate(store, &feed, hour).await {
                 Ok(report) => {
                     changed += u64::from(report.is_change());
-                    bar.suspend(|| context.output.line(report.to_string(), &report));
+                    left_alone += damaged(&report);
+                    let text = report.to_string();
+                    bar.suspend(|| context.output.event("consolidated_hour", text, &report));
                 }
                 Err(error) => failed.push(error.to_string()),
             }
@@ -52,13 +51,17 @@ pub(crate) async fn consolidate(
         }
         bar.finish_and_clear();
     }
-    let text = format!(
+    let mut text = format!(
         "{} changed of {} that needed it",
         counted(changed, "hour"),
         counted(hours, "hour")
     );
-    let value = json!({ "event": "consolidated", "hours": hours, "changed": changed, "failed": failed.len() });
-    context.output.line(text, &value);
+    if left_alone > 0 {
+        let archives = counted(left_alone, "archive");
+        text += &format!("; {archives} left alone: `cannery audit` says why, and what to do");
+    }
+    let value = json!({ "hours": hours, "changed": changed, "failed": failed.len(), "left_alone": left_alone });
+    context.output.event("consolidated", text, &value);
     match failed.first() {
         None => Ok(ExitCode::Ok),
         Some(first) => {
@@ -72,62 +75,119 @@ pub(crate) async fn consolidate(
     }
 }
 
+/// Archives that could not be used.
+fn damaged(report: &Report) -> u64 {
+    let is_left = |step: &&Step| matches!(step, Step::LeftAlone { .. });
+    report.steps.iter().filter(is_left).count() as u64
+}
+
 pub(crate) async fn audit(args: &AuditArgs, context: &Context) -> Result<ExitCode, Failure> {
     let site = Site::open(context).await?;
-    let stores: Vec<Store> = site
-        .stores(&args.storages.object_storage_ids)
-        .await?
-        .into_iter()
-        .cloned()
-        .collect();
+    let stores = site.stores(&args.storages.object_storage_ids).await?;
     let scope = checked(args.hours.scope())?;
+    site.known(&stores, scope.feeds.as_ref(), context).await?;
+    let stores: Vec<Store> = stores.into_iter().cloned().collect();
     let auditor = Auditor::new(site.consolidator(context)?);
-    let bar = context.output.steps(0, "hours");
-    let mut seen = |progress: Progress, findings: &[Finding]| {
-        bar.set_length(progress.of as u64);
-        bar.set_position(progress.done as u64);
-        for finding in findings {
-            bar.suspend(|| context.output.line(finding.to_string(), finding));
-        }
-    };
-    let findings = auditor.audit(&stores, &scope, &mut seen).await?;
-    bar.finish_and_clear();
+    let findings = audited(&auditor, &stores, &scope, context, true).await?;
     let mut open = findings.len();
     if args.fix {
-        let mut show = |mended: &Mended| context.output.line(mended.to_string(), mended);
-        auditor.fix(&stores, &findings, &mut show).await;
-        let mut silent = |_: Progress, _: &[Finding]| {};
-        open = auditor.audit(&stores, &scope, &mut silent).await?.len();
+        let show = &mut |mended: &Mended| {
+            context.output.event("mended", mended.to_string(), mended);
+        };
+        let now = context.clock.now();
+        auditor.fix(&stores, &findings, now, show).await;
+        let left = audited(&auditor, &stores, &scope, context, false).await?;
+        open = left.len();
     }
+    let mendable = findings.iter().filter(|found| found.is_mendable()).count();
     let text = match (findings.len(), args.fix) {
         (0, _) => "all hours are as they should be".to_owned(),
-        (found, false) => counted(found as u64, "finding"),
+        (found, false) => format!(
+            "{}; `cannery audit --fix` does something about {mendable}",
+            counted(found as u64, "finding")
+        ),
         (found, true) => format!("{}, {open} left", counted(found as u64, "finding")),
     };
-    let value = json!({ "event": "audited", "findings": findings.len(), "left": open });
-    context.output.line(text, &value);
+    let value = json!({ "findings": findings.len(), "mendable": mendable, "left": open });
+    context.output.event("audited", text, &value);
     Ok(match open {
         0 => ExitCode::Ok,
         _ => ExitCode::Findings,
     })
 }
 
+/// A finding as a program gets it.
+#[derive(Serialize)]
+struct Found<'a> {
+    #[serde(flatten)]
+    finding: &'a Finding,
+    mendable: bool,
+    next: &'static str,
+}
+
+impl<'a> Found<'a> {
+    fn of(finding: &'a Finding) -> Self {
+        Self {
+            finding,
+            mendable: finding.is_mendable(),
+            next: finding.next(),
+        }
+    }
+}
+
+async fn audited(
+    auditor: &Auditor,
+    stores: &[Store],
+    scope: &Scope,
+    context: &Context,
+    is_shown: bool,
+) -> Result<Vec<Finding>, Failure> {
+    let bar = context.output.steps(0, "hours");
+    let listing = context.output.counter();
+    let mut seen = |progress: Progress, findings: &[Finding]| {
+        match progress {
+            Progress::Listing { objects } => show_listed(&listing, objects),
+            Progress::Hours { done, of } => {
+                listing.finish_and_clear();
+                bar.set_length(of as u64);
+                bar.set_position(done as u64);
+            }
+        }
+        for finding in findings.iter().filter(|_| is_shown) {
+            let text = finding.to_string();
+            bar.suspend(|| context.output.event("found", text, &Found::of(finding)));
+        }
+    };
+    let findings = auditor.audit(stores, scope, &mut seen).await;
+    listing.finish_and_clear();
+    bar.finish_and_clear();
+    Ok(findings?)
+}
+
 pub(crate) async fn delete(args: &DeleteArgs, context: &Context) -> Result<ExitCode, Failure> {
     let site = Site::open(context).await?;
     let scope = checked(args.range.scope())?;
-    let (mut hours, mut bytes) = (0, 0);
-    for store in site.stores(&args.object_storage_ids).await? {
+    let (mut hours, mut bytes, mut empty) = (0, 0, 0);
+    let stores = site.stores(&args.object_storage_ids).await?;
+    site.known(&stores, scope.feeds.as_ref(), context).await?;
+    for store in stores {
         let lake = &store.lake;
         lake.ensure_probed().await?;
         if args.lift {
             hours += lift(lake, &scope, context).await?;
             continue;
         }
-        let plan = removal::plan(lake, &scope).await?;
-        if args.dry_run {
-            for hour in &plan.hours {
-                context.output.line(hour.to_string(), hour);
+        let now = context.clock.now();
+        let plan = match args.archived_only {
+            true => removal::plan(lake, &scope).await?,
+            false => {
+                let known = site.config.feeds.iter().map(|feed| feed.id.clone());
+                removal::plan_with_empty_hours(lake, &scope, &known.collect(), now).await?
             }
+        };
+        empty += plan.empty_hours();
+        if args.dry_run {
+            show_plan(&plan, context);
             hours += plan.hours.len();
             bytes += plan.bytes();
             continue;
@@ -135,179 +195,49 @@ pub(crate) async fn delete(args: &DeleteArgs, context: &Context) -> Result<ExitC
         let mut gone = |hour: &removal::DoomedHour| {
             hours += 1;
             bytes += hour.bytes();
-            context.output.line(format!("deleted {hour}"), hour);
+            let text = format!("deleted {hour}");
+            context.output.event("deleted_hour", text, hour);
         };
-        let now = context.clock.now();
         removal::run(lake, &plan, version::NAME, now, &mut gone).await?;
     }
     let count = counted(hours as u64, "hour");
+    let bytes_text = HumanBytes(bytes);
+    let marked = counted(empty, "hour");
     let (text, event) = match (args.lift, args.dry_run) {
         (true, _) => (format!("{count} may be collected again"), "lifted"),
         (false, true) => (
-            format!("would delete {count}, {}", HumanBytes(bytes)),
+            format!("would delete {count}, {bytes_text}, and mark {marked} without an archive"),
             "planned",
         ),
-        (false, false) => (format!("deleted {count}, {}", HumanBytes(bytes)), "deleted"),
+        (false, false) => (
+            format!("deleted {count}, {bytes_text}, and marked {marked} without an archive"),
+            "deleted",
+        ),
     };
-    let value = json!({ "event": event, "hours": hours, "bytes": bytes });
-    context.output.line(text, &value);
-    Ok(match hours {
+    let value = json!({ "hours": hours, "bytes": bytes, "empty_hours": empty });
+    context.output.event(event, text, &value);
+    Ok(match hours as u64 + empty {
         0 => ExitCode::Absent,
         _ => ExitCode::Ok,
     })
 }
 
+fn show_plan(plan: &removal::Plan, context: &Context) {
+    for hour in &plan.hours {
+        context.output.event("planned_hour", hour.to_string(), hour);
+    }
+    for hours in &plan.empty {
+        let text = format!("{hours}, to be marked");
+        context.output.event("planned_marks", text, hours);
+    }
+}
+
 async fn lift(lake: &Lake, scope: &Scope, context: &Context) -> Result<usize, Failure> {
     let lifted = removal::lift(lake, scope).await?;
     for (feed, hour) in &lifted {
-        let value = json!({ "event": "lifted", "store": lake.id(), "feed": feed, "hour": hour });
+        let value = json!({ "store": lake.id(), "feed": feed, "hour": hour });
         let text = format!("{feed} {hour} in `{}` may be collected again", lake.id());
-        context.output.line(text, &value);
+        context.output.event("lifted_hour", text, &value);
     }
     Ok(lifted.len())
-}
-
-pub(crate) async fn gaps(args: &GapsArgs, context: &Context) -> Result<ExitCode, Failure> {
-    let site = Site::open(context).await?;
-    let stores = match &args.object_storage_id {
-        Some(id) => site.stores(std::slice::from_ref(id)).await?,
-        None => site.first().await?,
-    };
-    let store = stores[0];
-    let reader = CoverageReader::new(site.scratch(context)?);
-    let scope = checked(args.hours.scope())?;
-    let now = context.clock.now();
-    let to = scope.to.unwrap_or(Hour::of(now));
-    let back = to.begin().checked_sub(GAPS_BACK).unwrap_or(to.begin());
-    let from = scope.from.unwrap_or(Hour::of(back));
-    let feeds = match scope.feeds {
-        Some(feeds) => feeds,
-        None => site.feeds(store).await?,
-    };
-    let mut found = false;
-    for feed in &feeds {
-        let bar = context.output.steps(0, "hours");
-        let mut seen = |_: &HourCoverage| bar.inc(1);
-        let hours = reader.hours(&store.lake, feed, from, to, &mut seen).await?;
-        bar.finish_and_clear();
-        found |= show_gaps(feed, &hours, context);
-    }
-    if feeds.is_empty() {
-        let message = "there is no feed in the lake or in the configuration";
-        let next = "list feeds in the configuration under `feeds`, then run `cannery collect`";
-        return Err(Failure::new(ExitCode::Absent, "absent", message, next));
-    }
-    Ok(match found {
-        true => ExitCode::Findings,
-        false => ExitCode::Ok,
-    })
-}
-
-/// Shows one feed; says whether it has gaps.
-fn show_gaps(feed: &FeedId, hours: &[HourCoverage], context: &Context) -> bool {
-    let total = |of: fn(&HourCoverage) -> u64| hours.iter().map(of).sum::<u64>();
-    let unknown = hours.iter().filter(|hour| hour.state == HourState::Unknown);
-    let gaps = joined(hours);
-    for gap in &gaps {
-        let value =
-            json!({ "event": "gap", "feed": feed, "from": gap.from, "to": gap.to, "why": gap.why });
-        context.output.line(format!("{feed}: {gap}"), &value);
-    }
-    let text = format!(
-        "{feed}: {}; polls: {} stored, {} unchanged, {} failed, {} not made; {}",
-        counted(hours.len() as u64, "hour"),
-        total(|hour| hour.stored),
-        total(|hour| hour.unchanged),
-        total(|hour| hour.failed),
-        total(|hour| hour.not_collected),
-        counted(gaps.len() as u64, "gap")
-    );
-    let value = json!({
-        "event": "covered", "feed": feed, "hours": hours.len(), "stored": total(|hour| hour.stored),
-        "unchanged": total(|hour| hour.unchanged), "failed": total(|hour| hour.failed),
-        "not_collected": total(|hour| hour.not_collected), "unknown_hours": unknown.count(), "gaps": gaps.len(),
-    });
-    context.output.line(text, &value);
-    !gaps.is_empty()
-}
-
-/// Nothing is between an end and a start that is later: to say that all is well there would be a lie.
-fn checked(scope: Scope) -> Result<Scope, Failure> {
-    match (scope.from, scope.to) {
-        (Some(from), Some(to)) if from >= to => {
-            let message = format!("there is no hour from `{from}` to `{to}`");
-            let next = "choose an `--end-time` after `--start-time`";
-            Err(Failure::new(ExitCode::Usage, "range", message, next))
-        }
-        _ => Ok(scope),
-    }
-}
-
-/// The lake of a command, with its configuration.
-pub(super) struct Site {
-    pub(super) config: Config,
-    mirrors: Mirrors,
-    stores: Vec<Store>,
-}
-
-impl Site {
-    pub(super) async fn open(context: &Context) -> Result<Self, Failure> {
-        let config = context.config().await?;
-        let mirrors = lakes::open(&config, &context.tools(Patience::Person))?;
-        Ok(Self {
-            stores: feeds::stores(&config, &mirrors),
-            config,
-            mirrors,
-        })
-    }
-
-    /// The stores with these ids, all of them when none is named; each of them there, and of the lake that this workspace belongs to. The
-    /// others are not asked: what is read in an outage must not need them.
-    pub(super) async fn stores(&self, ids: &[String]) -> Result<Vec<&Store>, Failure> {
-        let chosen = self.named(ids)?;
-        let lakes = chosen.iter().map(|store| store.lake.clone()).collect();
-        if let Some(lakes) = Mirrors::new(lakes) {
-            lakes::verify(&lakes, &self.config.workspace).await?;
-        }
-        Ok(chosen)
-    }
-
-    /// The first store alone.
-    pub(super) async fn first(&self) -> Result<Vec<&Store>, Failure> {
-        let first = self.mirrors.first().id().to_owned();
-        self.stores(&[first]).await
-    }
-
-    fn named(&self, ids: &[String]) -> Result<Vec<&Store>, Failure> {
-        if ids.is_empty() {
-            return Ok(self.stores.iter().collect());
-        }
-        let mut chosen: Vec<&Store> = Vec::new();
-        let mut seen = BTreeSet::new();
-        for id in ids.iter().filter(|id| seen.insert(id.as_str())) {
-            let named = crate::cli::StorageArg {
-                storage: Some(id.clone()),
-            };
-            let lake = lakes::chosen(&self.mirrors, &named)?;
-            chosen.extend(self.stores.iter().find(|store| store.id() == lake.id()));
-        }
-        Ok(chosen)
-    }
-
-    pub(super) fn scratch(&self, context: &Context) -> Result<cannery_pipeline::Scratch, Failure> {
-        feeds::scratch(&self.config.workspace, &context.clock, &context.rng)
-    }
-
-    fn consolidator(&self, context: &Context) -> Result<Consolidator, Failure> {
-        Ok(Consolidator::new(self.scratch(context)?))
-    }
-
-    /// The feeds of the configuration; those of the lake where there are none.
-    async fn feeds(&self, store: &Store) -> Result<BTreeSet<FeedId>, Failure> {
-        if !self.config.feeds.is_empty() {
-            let feeds = self.config.feeds.iter();
-            return Ok(feeds.map(|feed| feed.id.clone()).collect());
-        }
-        Ok(scan::whole_lake(store).await?.feeds)
-    }
 }

@@ -64,6 +64,7 @@ pub(crate) async fn run(command: &LakeCommand, context: &Context) -> Result<Exit
                 .collect::<Result<Vec<_>, _>>()?;
             remove(&keys, &writable(&mirrors, storage, &config).await?, context).await
         }
+        LakeCommand::Join { id } => join(id, &mirrors, &config, context).await,
         LakeCommand::Probe { storage } => {
             show_probe(lakes::chosen(&mirrors, storage)?, context).await
         }
@@ -111,7 +112,8 @@ async fn writable(
     config: &Config,
 ) -> Result<Mirrors, Failure> {
     let wanted = match &storage.storage {
-        None => mirrors.clone(),
+        // What others may read gets nothing that nobody has named for it.
+        None => lakes::collecting(config, mirrors),
         Some(_) => {
             let lake = lakes::chosen(mirrors, storage)?;
             if lake.manifest().await?.is_none() && mirrors.iter().count() > 1 {
@@ -131,6 +133,26 @@ async fn writable(
         lake.ensure_probed().await?;
     }
     Ok(wanted)
+}
+
+async fn join(
+    id: &str,
+    mirrors: &Mirrors,
+    config: &Config,
+    context: &Context,
+) -> Result<ExitCode, Failure> {
+    let storage = StorageArg {
+        storage: Some(id.to_owned()),
+    };
+    let lake = lakes::chosen(mirrors, &storage)?;
+    let (identity, made) = lakes::join(mirrors, lake, &config.workspace).await?;
+    let text = match made {
+        true => format!("object storage `{id}` is part of lake `{identity}` now"),
+        false => format!("object storage `{id}` is part of lake `{identity}` already"),
+    };
+    let value = json!({ "storage": id, "lake": identity, "made": made });
+    context.output.event("joined", text, &value);
+    Ok(ExitCode::Ok)
 }
 
 async fn list(folder: Option<&str>, lake: &Lake, context: &Context) -> Result<ExitCode, Failure> {
@@ -353,7 +375,8 @@ async fn show_probe(lake: &Lake, context: &Context) -> Result<ExitCode, Failure>
         lines.push(format!("  weaker: {weakness}"));
     }
     let value = json!({ "storage": lake.id(), "sound": report.is_sound(), "report": report, "weaknesses": report.weaknesses() });
-    context.output.line(lines.join("\n"), &value);
+    let output = context.output.in_lines();
+    output.line(lines.join("\n"), &value);
     Ok(if report.is_sound() {
         ExitCode::Ok
     } else {

@@ -90,20 +90,25 @@ pub(super) fn follow(
         tasks.stopping(),
     );
     let from_url = matches!(loader.source, Source::Url(_));
-    let (mut current, notices, reloads) = (config.clone(), notices.clone(), reloads.clone());
+    let (mut in_force, notices, reloads) = (config.clone(), notices.clone(), reloads.clone());
+    let mut last_read = config.clone();
     tasks.spawn("config reload", async move {
         loop {
-            tokio::select! {
+            let is_asked = tokio::select! {
                 () = stop.cancelled() => return,
-                _ = requests.recv() => {}
-                () = clock.sleep(LOOK_EVERY), if from_url => {}
-            }
-            match loader.load().await {
+                _ = requests.recv() => true,
+                () = clock.sleep(LOOK_EVERY), if from_url => false,
+            };
+            match loader.load_again().await {
                 Ok((new, copy)) => {
-                    report_fixed(&current, &new);
+                    // A URL is looked at every minute: the same is not said each time.
+                    if is_asked || last_read != new {
+                        report_fixed(&in_force, &new);
+                    }
                     apply(&new);
-                    tracing::info!(changed = current != new, "the configuration was read again");
-                    current = new;
+                    let changed = in_force.take_over(&new);
+                    tracing::info!(changed, "the configuration was read again");
+                    last_read = new;
                     notices.clear(NOTICE);
                     reloads.succeeded(&clock);
                     if let Some(copy) = copy {

@@ -8,11 +8,14 @@ use indicatif::{HumanBytes, ProgressBar};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::hours::Site;
+use super::site::Site;
 use super::{Context, signals};
 use crate::cli::feed::RetrieveArgs;
 use crate::failure::{ExitCode, Failure};
 use crate::output::{Output, counted};
+
+/// So many of the things that are in the way are named.
+const IN_THE_WAY_SHOWN_MAX: usize = 20;
 
 pub(crate) async fn run(args: &RetrieveArgs, context: &Context) -> Result<ExitCode, Failure> {
     let stop = CancellationToken::new();
@@ -22,6 +25,8 @@ pub(crate) async fn run(args: &RetrieveArgs, context: &Context) -> Result<ExitCo
         true => site.first().await?,
         false => site.stores(&args.object_storage_ids).await?,
     };
+    site.known(&stores, args.range.feeds.set().as_ref(), context)
+        .await?;
     let workplace = Workplace::new(site.scratch(context)?, context.rng.clone());
     let mut outcomes = Vec::new();
     for store in stores {
@@ -80,7 +85,7 @@ async fn one(
 
 fn show_plan(plan: &Plan, output: Output) -> Outcome {
     for hour in &plan.hours {
-        output.line(hour.to_string(), hour);
+        output.event("planned_hour", hour.to_string(), hour);
     }
     let text = format!(
         "would fetch {} of {}, {}",
@@ -88,8 +93,9 @@ fn show_plan(plan: &Plan, output: Output) -> Outcome {
         counted(plan.hours.len() as u64, "hour"),
         HumanBytes(plan.bytes())
     );
-    let value = json!({ "event": "planned", "archives": plan.archives(), "hours": plan.hours.len(), "bytes": plan.bytes() });
-    output.line(text, &value);
+    let value =
+        json!({ "archives": plan.archives(), "hours": plan.hours.len(), "bytes": plan.bytes() });
+    output.event("planned", text, &value);
     match plan.hours.is_empty() {
         true => Outcome::Nothing,
         false => Outcome::Whole,
@@ -115,15 +121,29 @@ impl Progress for Shown {
 
 fn show(retrieved: &Retrieved, store: &str, output: Output) {
     for renamed in &retrieved.renamed {
-        output.line(renamed.to_string(), renamed);
+        output.event("renamed", renamed.to_string(), renamed);
     }
     for hour in &retrieved.deleted {
         let value = json!({ "event": "deleted", "hour": hour });
         output.line(format!("passed over, deleted on purpose: {hour}"), &value);
     }
+    for key in &retrieved.set_aside {
+        let text = format!("passed over, damaged and set aside: `{key}`");
+        output.event("set_aside", text, &json!({ "key": key }));
+    }
     for feed in &retrieved.without {
         let value = json!({ "event": "without", "feed": feed });
         output.line(format!("{feed}: nothing in these times"), &value);
+    }
+    for found in retrieved.in_the_way.iter().take(IN_THE_WAY_SHOWN_MAX) {
+        let value = json!({ "event": "in_the_way", "path": found.path, "what": found.what });
+        output.aside(format!("warning: {found}"), &value);
+    }
+    let shown = IN_THE_WAY_SHOWN_MAX as u64;
+    if retrieved.in_the_way_count > shown {
+        let more = retrieved.in_the_way_count - shown;
+        let value = json!({ "event": "in_the_way_more", "count": more });
+        output.aside(format!("warning: and {more} more in the way"), &value);
     }
     let mut parts = vec![format!(
         "{} of {} from `{store}`, {}",
@@ -135,11 +155,18 @@ fn show(retrieved: &Retrieved, store: &str, output: Output) {
         (retrieved.present, "there before"),
         (retrieved.duplicates, "left out as repeated"),
         (retrieved.renamed_count, "renamed"),
-        (retrieved.refused.len() as u64, "damaged archives left out"),
+        (
+            retrieved.in_the_way_count,
+            "not written because something else has their name; move that away and run it again",
+        ),
     ] {
         if count > 0 {
             parts.push(format!("{count} {what}"));
         }
+    }
+    if !retrieved.refused.is_empty() {
+        let archives = counted(retrieved.refused.len() as u64, "damaged archive");
+        parts.push(format!("{archives} left out"));
     }
     output.line(
         parts.join("; "),

@@ -75,7 +75,7 @@ fn show_status(spool: &SpoolConfig, config: &Config, context: &Context) -> Resul
         "quarantine": { "files": quarantine.files, "bytes": quarantine.bytes },
     });
     let text = status_text(spool, &found, quarantine, context);
-    context.output.line(text, &value);
+    context.output.in_lines().line(text, &value);
     Ok(())
 }
 

@@ -112,9 +112,9 @@ impl SpoolWatch {
         for desk in &self.desks {
             // Nothing that a person has to mend waits for the lake.
             desk.tools.schema_files(&desk.config)?;
-            let opened = match lakes.identity() {
-                Some(_) => self.try_open(desk).await?,
-                None => None,
+            let opened = match lakes.has_reached(&desk.tools.mirrors) {
+                true => self.try_open(desk).await?,
+                false => None,
             };
             let runner = Runner {
                 desk: Arc::clone(desk),
@@ -283,7 +283,7 @@ impl Runner {
                 () = self.desk.tools.clock.sleep(pause) => {}
             }
             pause = (pause * 2).min(RETRY_MAX);
-            if self.lakes.identity().is_none() {
+            if !self.lakes.has_reached(&self.desk.tools.mirrors) {
                 continue;
             }
             match self.desk.tools.open(&self.desk.config).await {

@@ -17,16 +17,20 @@ use prometheus_client::registry::Registry;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
+use super::archive_watch::ArchiveWatch;
 use super::feed_watch::FeedWatch;
 use super::lake_watch::LakeWatch;
+use super::line_watch::LineWatch;
 use super::reload::Reloads;
 use super::spool_watch::{SpoolWatch, Until};
 use super::{Context, Patience, collect, reload, signals};
 use crate::cli::UpArgs;
 use crate::config::Config;
+use crate::config::journal::PIPELINE_JOURNAL;
 use crate::failure::{ExitCode, Failure};
 use crate::feeds::FeedTools;
 use crate::journals::Journals;
+use crate::pipeline::{PipelineMetrics, Recipe};
 use crate::{lakes, version};
 use journal_watch::JournalWatch;
 
@@ -50,10 +54,16 @@ pub(crate) async fn run(args: &UpArgs, context: &Context) -> Result<ExitCode, Fa
     if let Some(copy) = copy {
         reload::keep(&context.loader, copy).await;
     }
+    for warning in config.warnings() {
+        tracing::warn!("{warning}");
+    }
     let plant = Plant::new(&config, context, stop)?;
     let journals =
         Journals::new(&config, &context.clock, &context.rng).serving(plant.journal_metrics.clone());
     let served = plant.serve(&journals, &loaded).await;
+    if served.is_err() {
+        plant.feeds.give_up();
+    }
     let stopped = plant.stop().await;
     let outcome = plant.spools.outcome().and(plant.feeds.outcome());
     journals.close().await;
@@ -79,6 +89,9 @@ struct Plant<'a> {
     spool_metrics: SpoolMetrics,
     spools: Arc<SpoolWatch>,
     feeds: Arc<FeedWatch>,
+    recipe: Recipe,
+    archive: Option<Arc<ArchiveWatch>>,
+    pipeline_metrics: PipelineMetrics,
     notices: Notices,
     reloads: Reloads,
 }
@@ -117,6 +130,11 @@ impl<'a> Plant<'a> {
             &lakes,
             config.flush_timeout.0,
         )?;
+        let journals = Arc::new(journals);
+        let recipe = Recipe::read(config)?;
+        let entries = Arc::clone(&journals);
+        let journal = move || entries.journal(PIPELINE_JOURNAL);
+        let archive = ArchiveWatch::new(config, &recipe, &lakes, journal, context);
         Ok(Self {
             config,
             context,
@@ -125,10 +143,13 @@ impl<'a> Plant<'a> {
             lake_metrics: tools.metrics,
             lakes,
             journal_metrics,
-            journals: Arc::new(journals),
+            journals,
             spool_metrics,
             spools: Arc::new(spools),
             feeds: Arc::new(feeds),
+            recipe,
+            archive,
+            pipeline_metrics: PipelineMetrics::default(),
             notices: Notices::new(),
             reloads: Reloads::new(&context.clock),
         })
@@ -136,18 +157,7 @@ impl<'a> Plant<'a> {
 
     /// Runs until it is told to stop, perhaps before it has begun.
     async fn serve(&self, journals: &Journals<'_>, loaded: &Config) -> Result<Served, Failure> {
-        let starting = async {
-            self.lakes.first().await?;
-            self.journals.first(journals, &self.tasks).await?;
-            self.spools
-                .start(&self.lakes, &self.tasks, Until::Stopped)
-                .await?;
-            self.feeds.start(&self.tasks).await
-        };
-        tokio::select! {
-            started = starting => started?,
-            () = self.stop.cancelled() => return Ok(Served::NotAtAll),
-        }
+        // A person looks there while a store does not answer.
         let shell = self.shell();
         let serve = &self.config.serve;
         let dashboard = shell.listen(serve.listen, Audience::Main).await?;
@@ -159,6 +169,19 @@ impl<'a> Plant<'a> {
             Some(address) => Some(shell.listen(address, Audience::Admin).await?),
             None => None,
         };
+        let starting = async {
+            // They keep what they download on the disk until the lake is known: a store that is down does not hold them up.
+            self.feeds.start(&self.tasks).await?;
+            self.lakes.first().await?;
+            self.journals.first(journals, &self.tasks).await?;
+            self.spools
+                .start(&self.lakes, &self.tasks, Until::Stopped)
+                .await
+        };
+        tokio::select! {
+            started = starting => started?,
+            () = self.stop.cancelled() => return Ok(Served::NotAtAll),
+        }
         let (lakes, entries) = (Arc::clone(&self.lakes), Arc::clone(&self.journals));
         self.tasks.spawn("lake watch", lakes.run(self.stop.clone()));
         self.tasks
@@ -166,6 +189,11 @@ impl<'a> Plant<'a> {
         let spools = Arc::clone(&self.spools);
         self.tasks
             .spawn("spool watch", spools.run(self.stop.clone()));
+        if let Some(archive) = &self.archive {
+            let archive = Arc::clone(archive);
+            self.tasks
+                .spawn("archive watch", archive.run(self.stop.clone()));
+        }
         let feeds = Arc::clone(&self.feeds);
         let apply = move |config: &Config| {
             feeds.reload(config.feeds.clone(), config.flush_timeout.0);
@@ -173,11 +201,27 @@ impl<'a> Plant<'a> {
         let told = (&self.notices, &self.reloads);
         reload::follow(&self.tasks, self.context, loaded, told, apply)?;
         self.greet(&format!("http://{dashboard}/"), monitoring, admin);
-        tokio::select! {
-            () = self.stop.cancelled() => {}
-            () = self.journals.keep_opening(journals, &self.tasks) => {}
-        }
+        let opening = async {
+            tokio::select! {
+                () = self.stop.cancelled() => {}
+                () = self.journals.keep_opening(journals, &self.tasks) => {}
+            }
+        };
+        tokio::join!(opening, self.run_line());
         Ok(Served::ToTheEnd)
+    }
+
+    /// Runs the pipeline; after a stop it ends what it has begun, or gives it back.
+    async fn run_line(&self) {
+        let watch = LineWatch {
+            config: self.config,
+            recipe: self.recipe.clone(),
+            metrics: self.pipeline_metrics.clone(),
+            notices: self.notices.clone(),
+            context: self.context,
+        };
+        let journal = || self.journals.journal(PIPELINE_JOURNAL);
+        watch.run(&self.lakes, journal, &self.stop).await;
     }
 
     fn shell(&self) -> Shell {
@@ -186,6 +230,7 @@ impl<'a> Plant<'a> {
         self.journal_metrics.register(&mut registry);
         self.spool_metrics.register(&mut registry);
         self.feeds.register(&mut registry);
+        self.pipeline_metrics.register(&mut registry);
         self.reloads.register(&mut registry);
         let identity = whoami(self.config, self.context);
         let mut shell = Shell::builder(identity, &self.context.clock, &self.tasks)
@@ -196,8 +241,11 @@ impl<'a> Plant<'a> {
             shell = shell.section(Arc::clone(&self.spools) as Arc<dyn Section>);
         }
         let stop = self.stop.clone();
+        shell = shell.section(Arc::clone(&self.feeds) as Arc<dyn Section>);
+        if let Some(archive) = &self.archive {
+            shell = shell.section(Arc::clone(archive) as Arc<dyn Section>);
+        }
         shell
-            .section(Arc::clone(&self.feeds) as Arc<dyn Section>)
             .notices(&self.notices)
             .on_shutdown(move || stop.cancel())
             .section(Arc::clone(&self.journals) as Arc<dyn Section>)
@@ -332,7 +380,7 @@ impl Plant<'_> {
             "spools": self.spools.configs().map(|spool| spool.experiment.as_str()).collect::<Vec<_>>(),
         });
         let text = self.greeting(dashboard, monitoring, admin).join("\n");
-        self.context.output.line(text, &value);
+        self.context.output.in_lines().line(text, &value);
     }
 
     fn greeting(
@@ -366,8 +414,8 @@ impl Plant<'_> {
                 "  admin      http://{address}/, where it can be stopped"
             ));
         }
-        let state = waiting(self.lakes.identity().is_some());
-        for lake in self.lakes.mirrors().iter() {
+        for (at, lake) in self.lakes.mirrors().iter().enumerate() {
+            let state = waiting(self.lakes.is_usable(at));
             lines.push(format!(
                 "  lake       {} at {}{state}",
                 lake.id(),

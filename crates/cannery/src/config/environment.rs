@@ -1,6 +1,6 @@
 //! Values from the environment: `{{ env.NAME }}`, or `{{ .NAME }}` as in a Go template, in any scalar.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use cannery_runtime::secret::MASK;
 
@@ -15,6 +15,24 @@ const HIDDEN_BYTES_MIN: usize = 6;
 pub(crate) struct Environment {
     variables: BTreeMap<String, String>,
     allowed: Option<Vec<String>>,
+}
+
+/// The values that a configuration has taken from the environment. Others may be ordinary words that happen to stand there, such as the
+/// name of the user.
+#[derive(Clone, Default)]
+pub(crate) struct Used(BTreeSet<String>);
+
+impl Used {
+    /// `text` without these values: one that stood in the wrong place may be a secret all the same.
+    pub(crate) fn hide(&self, text: &str) -> String {
+        let mut values: Vec<&String> = self.0.iter().collect();
+        values.retain(|value| value.len() >= HIDDEN_BYTES_MIN);
+        // Longest first, so that a value inside another one does not leave its ends behind.
+        values.sort_by_key(|value| std::cmp::Reverse(value.len()));
+        values.into_iter().fold(text.to_owned(), |text, value| {
+            text.replace(value.as_str(), MASK)
+        })
+    }
 }
 
 impl Environment {
@@ -35,33 +53,28 @@ impl Environment {
         }
     }
 
-    /// `text` without the value of any variable: a value that stood in the wrong place may be a secret all the same.
-    pub(crate) fn hide(&self, text: &str) -> String {
-        let values = self
-            .variables
-            .values()
-            .filter(|value| value.len() >= HIDDEN_BYTES_MIN);
-        values.fold(text.to_owned(), |text, value| {
-            text.replace(value.as_str(), MASK)
-        })
+    /// Puts the variables into every text of the tree; gives back those that were used.
+    pub(crate) fn substitute(&self, node: &mut Node) -> Result<Used, ConfigError> {
+        let mut used = Used::default();
+        self.put_into(node, &mut used)?;
+        Ok(used)
     }
 
-    /// Puts the variables into every text of the tree.
-    pub(crate) fn substitute(&self, node: &mut Node) -> Result<(), ConfigError> {
+    fn put_into(&self, node: &mut Node, used: &mut Used) -> Result<(), ConfigError> {
         match &mut node.value {
             Value::Text(text) if text.contains("{{") => {
                 *text = self
-                    .fill(text)
+                    .fill(text, used)
                     .map_err(|reason| ConfigError::new(node.line, reason))?;
             }
             Value::List(items) => {
                 for item in items {
-                    self.substitute(item)?;
+                    self.put_into(item, used)?;
                 }
             }
             Value::Map(entries) => {
                 for (_, value) in entries {
-                    self.substitute(value)?;
+                    self.put_into(value, used)?;
                 }
             }
             Value::Text(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {}
@@ -69,14 +82,16 @@ impl Environment {
         Ok(())
     }
 
-    fn fill(&self, text: &str) -> Result<String, String> {
+    fn fill(&self, text: &str, used: &mut Used) -> Result<String, String> {
         let mut filled = String::new();
         let mut rest = text;
         while let Some(start) = rest.find("{{") {
             filled.push_str(&rest[..start]);
             let after = &rest[start + 2..];
             let end = after.find("}}").ok_or("`{{` without `}}`")?;
-            filled.push_str(self.value_of(after[..end].trim())?);
+            let value = self.value_of(after[..end].trim())?;
+            used.0.insert(value.to_owned());
+            filled.push_str(value);
             rest = &after[end + 2..];
         }
         filled.push_str(rest);
@@ -156,6 +171,16 @@ mod tests {
             let error = filled(text, &environment()).unwrap_err().to_string();
             assert!(error.contains(reason), "{error}");
         }
+    }
+
+    #[test]
+    fn only_what_was_used_is_hidden() {
+        let variables = [("TOKEN", "canary-1234"), ("USER", "subway")];
+        let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let environment = Environment::all(variables);
+        let mut tree = parse("a: {{ env.TOKEN }}\n").unwrap();
+        let used = environment.substitute(&mut tree).unwrap();
+        assert_eq!(used.hide("feed subway: canary-1234"), "feed subway: ***");
     }
 
     #[test]

@@ -68,7 +68,7 @@ impl FeedConfig {
         let id = raw
             .id
             .ok_or("`id` is missing: the name of the feed, such as subway")?;
-        let id = FeedId::new(id).map_err(|error| format!("`id`: {error}"))?;
+        let id = FeedId::new(id.0).map_err(|error| format!("`id`: {error}"))?;
         let url = raw.url.ok_or(format!("feed `{id}` has no `url`"))?;
         let feed = Self {
             url,
@@ -100,6 +100,9 @@ impl FeedConfig {
             return Err(format!(
                 "`postfix` may have at most {POSTFIX_BYTES_MAX} letters, digits and `._-+~=,@`"
             ));
+        }
+        if self.accept_status.is_empty() {
+            return Err("`accept_status` is empty: no answer could be a success; leave it out for 200 alone".to_owned());
         }
         self.compression()
             .check()

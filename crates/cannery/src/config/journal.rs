@@ -17,6 +17,9 @@ use super::units::Span;
 /// The journal that is always there, whose settings are the defaults of all others.
 pub(crate) const DEFAULT_JOURNAL: &str = "default";
 
+/// The journal of the pipeline, which is always there, too.
+pub(crate) const PIPELINE_JOURNAL: &str = "pipeline";
+
 const NAME_BYTES_MAX: usize = 64;
 
 /// One checked journal, as it is shown.
@@ -56,6 +59,18 @@ impl JournalSettings {
             wipe: declaration.wipe,
             key: declaration.key.clone(),
             fields: declaration.fields.clone(),
+        }
+    }
+
+    /// As the pipeline needs them: its keys are the stages' own, and work must not expire.
+    fn of_pipeline(&self, max_delay: Span) -> Self {
+        Self {
+            max_delay: OrNone(Some(max_delay)),
+            expiry: OrNone(None),
+            merge: true,
+            key: Vec::new(),
+            fields: BTreeMap::new(),
+            ..self.clone()
         }
     }
 
@@ -111,6 +126,7 @@ impl JournalSettings {
 /// Checks all journals; `default` comes first, since the others build on it.
 pub(super) fn check(
     mut raw: BTreeMap<String, RawJournal>,
+    pipeline_delay: Span,
 ) -> Result<BTreeMap<String, JournalSettings>, ConfigError> {
     let wrong = |name: &str, reason: String| {
         ConfigError::new(0, reason)
@@ -121,6 +137,15 @@ pub(super) fn check(
         .with(raw.remove(DEFAULT_JOURNAL).unwrap_or_default())
         .map_err(|reason| wrong(DEFAULT_JOURNAL, reason))?;
     let mut journals = BTreeMap::new();
+    let base = default.of_pipeline(pipeline_delay);
+    let of_pipeline = base
+        .with(raw.remove(PIPELINE_JOURNAL).unwrap_or_default())
+        .and_then(|settings| match settings.of_pipeline(pipeline_delay) == settings {
+            true => Ok(settings),
+            false => Err("the pipeline needs this journal as it is: only `engine`, `lease`, `timeouts_max`, `period`, `on_empty` and `wipe` may be set, and `pipeline.max_delay` is its `max_delay`".to_owned()),
+        })
+        .map_err(|reason| wrong(PIPELINE_JOURNAL, reason))?;
+    journals.insert(PIPELINE_JOURNAL.to_owned(), of_pipeline);
     for (name, journal) in raw {
         check_name(&name).map_err(|reason| wrong(&name, reason))?;
         let settings = default

@@ -9,6 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::feed::RawFeed;
 use super::journal::RawJournal;
+use super::pipeline::RawPipeline;
 use super::spool::RawSpool;
 use super::units::Span;
 
@@ -21,7 +22,8 @@ pub(crate) struct RawConfig {
     pub(crate) workspace: Option<PathBuf>,
     /// This machine's name in object names: a literal, or `@FILE` to read it from a file. Default: @/etc/hostname
     pub(crate) node: Option<String>,
-    /// The lake. More than one entry: mirrors, which all get every object. Default: a folder in the workspace
+    /// The lake. More than one entry: mirrors, which all get every object that is collected, but for one that `pipeline.storage`
+    /// names for archives alone. Default: a folder in the workspace
     pub(crate) object_storage: Vec<RawStorage>,
     /// Folders of small files that are collected into the lake. Default: none
     pub(crate) spools: Vec<RawSpool>,
@@ -29,6 +31,17 @@ pub(crate) struct RawConfig {
     pub(crate) feeds: Vec<RawFeed>,
     /// Journals by name. `default` is always there, and what it says is the default of all others.
     pub(crate) journals: BTreeMap<String, RawJournal>,
+    /// Where the catalog is: sqlite:FILE, or postgres://user@host/database. Default: catalog.db in the workspace
+    #[serde(deserialize_with = "secret_text")]
+    #[schemars(with = "Option<String>")]
+    pub(crate) catalog: Option<Secret>,
+    /// Where what is not in the lake is, such as the history of executions: sqlite:FILE, or postgres://user@host/database.
+    /// Default: state.sqlite in the workspace
+    #[serde(deserialize_with = "secret_text")]
+    #[schemars(with = "Option<String>")]
+    pub(crate) state: Option<Secret>,
+    /// How reports become cans, archives and rows of the catalog.
+    pub(crate) pipeline: RawPipeline,
     /// The dashboard and the monitoring endpoints.
     pub(crate) serve: RawServe,
     /// How many hours the pages of feeds look back. Default: 72
@@ -99,6 +112,11 @@ pub(crate) struct RawServe {
     pub(crate) monitoring_listen: Option<String>,
     /// An address for an operator of this process, who may stop it there. Default: none
     pub(crate) admin_listen: Option<String>,
+}
+
+/// Remembered nowhere: only the password in it is a secret.
+fn secret_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Secret>, D::Error> {
+    Ok(Option::<String>::deserialize(deserializer)?.map(Secret::unremembered))
 }
 
 fn secret<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Secret>, D::Error> {

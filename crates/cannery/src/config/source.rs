@@ -11,7 +11,7 @@ use reqwest::header::{ETAG, IF_NONE_MATCH};
 use serde::{Deserialize, Serialize};
 
 use super::environment::Environment;
-use super::tree::TEXT_BYTES_MAX;
+use super::tree::{TEXT_BYTES_MAX, is_blank};
 use super::{Config, ConfigError, DEFAULT_WORKSPACE, Origin};
 
 const FETCH_TIMEOUT: Duration = Duration::from_secs(15);
@@ -65,6 +65,13 @@ enum Fetched {
 impl Loader {
     /// Reads and checks the configuration. Beside it comes the copy to [`keep`](Self::keep), if it is a new one from a URL.
     pub(crate) async fn load(&self) -> Result<(Config, Option<LastGood>), LoadError> {
+        self.load_if(|_| Ok(())).await
+    }
+
+    async fn load_if(
+        &self,
+        is_meant: impl Fn(&str) -> Result<(), &'static str>,
+    ) -> Result<(Config, Option<LastGood>), LoadError> {
         match &self.source {
             Source::Embedded => {
                 let config = Config::embedded(self.workspace.as_deref());
@@ -78,10 +85,21 @@ impl Loader {
                     .map_err(|error| self.unreadable(&error))?;
                 let text =
                     String::from_utf8(text).map_err(|_| self.unreadable(&"it is not UTF-8"))?;
+                is_meant(&text).map_err(|why| self.invalid(ConfigError::new(0, why)))?;
                 Ok((self.parse(&text)?, None))
             }
             Source::Url(url) => self.load_url(url).await,
         }
+    }
+
+    /// The same while running: what says nothing is more often a file that somebody is just writing, or has emptied by mistake,
+    /// than the wish to end everything.
+    pub(crate) async fn load_again(&self) -> Result<(Config, Option<LastGood>), LoadError> {
+        self.load_if(|text| match is_blank(text) {
+            true => Err("it is empty; write `{}` if nothing is to be configured any more"),
+            false => Ok(()),
+        })
+        .await
     }
 
     async fn load_url(&self, url: &PrivateUrl) -> Result<(Config, Option<LastGood>), LoadError> {
@@ -230,7 +248,7 @@ async fn fetch(url: &PrivateUrl, etag: Option<&str>, allow_http: bool) -> Result
     }
     let text = String::from_utf8(text).map_err(|_| "it is not UTF-8".to_owned())?;
     // A server in trouble answers with nothing more often than somebody wants all defaults from a URL.
-    if text.trim().is_empty() {
+    if is_blank(&text) {
         return Err("the answer is empty".to_owned());
     }
     Ok(Fetched::New { text, etag })

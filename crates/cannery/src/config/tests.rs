@@ -68,7 +68,7 @@ fn a_mistake_names_its_line_and_the_likely_key() {
         ),
         (
             "zzz: 1\n",
-            "unknown key `zzz`; known here: `workspace`, `node`, `object_storage`, `spools`, `feeds`, `journals`, `serve`, `monitoring_hours`, `flush_timeout`",
+            "unknown key `zzz`; known here: `workspace`, `node`, `object_storage`, `spools`, `feeds`, `journals`, `catalog`, `state`, `pipeline`, `serve`, `monitoring_hours`, `flush_timeout`",
         ),
         (
             "serve: 5\n",
@@ -181,4 +181,72 @@ fn the_schema_names_every_key() {
         assert!(schema["properties"][key].is_object(), "{key}: {schema}");
     }
     assert_eq!(schema["additionalProperties"], false);
+}
+
+#[test]
+fn two_audiences_never_share_a_port() {
+    for (keys, wrong) in [
+        ("admin_listen: '127.0.0.1:8420'", Some("listen")),
+        ("admin_listen: '0.0.0.0:8420'", Some("listen")),
+        (
+            "monitoring_listen: '0.0.0.0:9', admin_listen: '127.0.0.1:9'",
+            Some("monitoring_listen"),
+        ),
+        ("admin_listen: '127.0.0.1:8421'", None),
+        ("listen: '127.0.0.1:0', admin_listen: '127.0.0.1:0'", None),
+    ] {
+        let found = parse(&format!("serve: {{{keys}}}\n"));
+        match wrong {
+            None => assert!(found.is_ok(), "{keys}"),
+            Some(other) => {
+                let error = found.unwrap_err().to_string();
+                let expected = format!("`serve.admin_listen` and `serve.{other}` are the same");
+                assert!(error.contains(&expected), "{keys}: {error}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_port_that_stops_the_process_is_warned_of_where_others_reach_it() {
+    let warnings = |address: &str| {
+        let text = format!("serve: {{admin_listen: '{address}'}}\n");
+        parse(&text).unwrap().warnings()
+    };
+    assert_eq!(warnings("127.0.0.1:1"), [""; 0]);
+    assert_eq!(warnings("[::1]:1"), [""; 0]);
+    assert!(warnings("0.0.0.0:1")[0].contains("can stop the process"));
+}
+
+#[test]
+fn what_a_process_cannot_change_stays_in_force() {
+    let mut in_force = parse("node: one-a\n").unwrap();
+    let new = parse("node: two-a\nflush_timeout: 5s\n").unwrap();
+    assert!(in_force.take_over(&new));
+    assert!(!in_force.take_over(&new));
+    assert_eq!(in_force.flush_timeout, new.flush_timeout);
+    // It is said at every reload until the restart, and not once it was taken back.
+    assert_eq!(in_force.fixed_changes(&new), ["node"]);
+    let back = parse("node: one-a\n").unwrap();
+    assert!(in_force.fixed_changes(&back).is_empty());
+}
+
+#[test]
+fn the_places_of_databases_are_shown_as_they_can_be_read_again() {
+    let text = "catalog: sqlite:c.db\nstate: postgres://me@h/d\n";
+    let config = parse(text).unwrap();
+    let shown = serde_saphyr::to_string(&config).unwrap();
+    assert!(shown.contains("postgres://me@h/d"), "{shown}");
+    assert_eq!(parse(&shown).unwrap(), config, "{shown}");
+    let secret = parse("state: postgres://me:canary-pass@h/d\n").unwrap();
+    let shown = format!("{}{secret:?}", serde_json::to_string(&secret).unwrap());
+    assert!(!shown.contains("canary"), "{shown}");
+    assert_eq!(config.fixed_changes(&secret), ["catalog", "state"]);
+    let error = error_of("catalog: sqlite:x.db\nstate: sqlite:x.db\n");
+    assert!(error.contains("are the same file"), "{error}");
+    let error = error_of("state: mysql://canary@h\n");
+    assert!(
+        error.contains("`state`: it is no state") && !error.contains("canary"),
+        "{error}"
+    );
 }

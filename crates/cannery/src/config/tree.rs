@@ -68,47 +68,76 @@ pub(crate) fn parse(text: &str) -> Result<Node, ConfigError> {
     }
 }
 
+/// Whether there is nothing in the document, or only `null`.
+pub(crate) fn is_blank(text: &str) -> bool {
+    parse(text).is_ok_and(|node| node.line == 0 && node.value == Value::Map(Vec::new()))
+}
+
 /// The first line of the parser's message: the snippet that follows could quote a secret.
 fn plain(error: &serde_saphyr::Error) -> String {
     let text = error.without_snippet().to_string();
     text.lines().next().unwrap_or("it is not YAML").to_owned()
 }
 
-/// Puts quotes around an unquoted `{{ … }}`, which YAML would take for a map in a map.
+/// Puts quotes around every unquoted `{{ … }}`, which YAML would take for a map in a map.
 fn quote_templates(text: &str) -> String {
-    let mut quoted = String::with_capacity(text.len());
-    for line in text.split_inclusive('\n') {
-        match template_value(line) {
-            Some((before, template, after)) => {
-                quoted.push_str(before);
-                quoted.push('\'');
-                quoted.push_str(&template.replace('\'', "''"));
-                quoted.push('\'');
-                quoted.push_str(after);
-            }
-            None => quoted.push_str(line),
-        }
-    }
-    quoted
+    text.split_inclusive('\n').map(quote_line).collect()
 }
 
-/// Splits a line whose value begins with `{{` into what is before the value, the value, and a comment or line end.
-fn template_value(line: &str) -> Option<(&str, &str, &str)> {
-    let start = line.find("{{")?;
+fn quote_line(line: &str) -> String {
+    let (mut quoted, mut done, mut from) = (String::with_capacity(line.len()), 0, 0);
+    while let Some(found) = line[from..].find("{{") {
+        let start = from + found;
+        let Some(value) = template_at(line, start) else {
+            from = start + 2;
+            continue;
+        };
+        quoted.push_str(&line[done..start]);
+        quoted.push('\'');
+        quoted.push_str(&value.replace('\'', "''"));
+        quoted.push('\'');
+        (done, from) = (start + value.len(), start + value.len());
+    }
+    quoted + &line[done..]
+}
+
+/// The value of a line that begins at a `{{`, if one begins there.
+fn template_at(line: &str, start: usize) -> Option<&str> {
     let before = line[..start].trim_end();
+    let is_open = |quote: char| before.matches(quote).count() % 2 == 1;
+    if before.trim_start().starts_with('#') || is_open('"') || is_open('\'') {
+        return None;
+    }
+    let count = |brackets: [char; 2]| before.matches(brackets).count();
+    let is_in_flow = count(['{', '[']) > count(['}', ']']);
     // Without white space between, a colon is no end of a key: it stands in a value such as `postgres://user:{{ … }}@host`.
-    if before.len() == start {
-        return None;
+    let is_apart = before.len() < start;
+    let ends_a_key = before.ends_with(':') || before.trim() == "-" || before.ends_with(" -");
+    let begins = (is_apart && ends_a_key) || (is_in_flow && before.ends_with(['[', ',']));
+    match (begins, is_in_flow) {
+        (false, _) => None,
+        (true, true) => Some(flow_value(&line[start..])),
+        (true, false) => {
+            let value = &line[start..];
+            let end = value.find(" #").unwrap_or(value.len());
+            Some(without_brackets(value[..end].trim_end()))
+        }
     }
-    if !(before.ends_with(':') || before.trim() == "-" || before.ends_with(" -"))
-        || before.trim_start().starts_with('#')
-    {
-        return None;
+}
+
+/// In a flow map or list a value ends at a comma or a closing bracket that is none of a template.
+fn flow_value(text: &str) -> &str {
+    let mut from = 0;
+    while let Some(close) = text[from..].find("}}") {
+        let close = from + close + 2;
+        let rest = &text[close..];
+        let end = rest.find([',', '}', ']']).unwrap_or(rest.len());
+        match rest[..end].find("{{") {
+            Some(next) => from = close + next,
+            None => return text[..close + end].trim_end(),
+        }
     }
-    let value = &line[start..];
-    let end = value.find(" #").unwrap_or(value.len());
-    let value = without_brackets(value[..end].trim_end());
-    Some((&line[..start], value, &line[start + value.len()..]))
+    text.trim_end()
 }
 
 /// Leaves out the closing brackets of a flow map or list around the value.
@@ -282,7 +311,10 @@ mod tests {
     fn nothing_is_an_empty_map() {
         for text in ["", "\n", "# only a comment\n", "---\n"] {
             assert_eq!(parse(text).unwrap().value, Value::Map(vec![]), "{text:?}");
+            assert!(is_blank(text), "{text:?}");
         }
+        assert!(is_blank("null") && is_blank("~\n"));
+        assert!(!is_blank("{}\n") && !is_blank("a: 1\n") && !is_blank("["));
     }
 
     #[test]
@@ -312,6 +344,22 @@ mod tests {
             Value::Text("postgres://u:{{ .P }}@h/d".into())
         );
         assert_eq!(get(&inside, "f").value, Value::Text("x:{{ .P }}".into()));
+        let several = parse("h: {a: \"{{ .S }}\", b: {{ .O }}, d: {{ .Q }}-{{ .R }} }\n").unwrap();
+        for (key, value) in [
+            ("a", "{{ .S }}"),
+            ("b", "{{ .O }}"),
+            ("d", "{{ .Q }}-{{ .R }}"),
+        ] {
+            let found = get(get(&several, "h"), key);
+            assert_eq!(found.value, Value::Text(value.into()), "{key}");
+        }
+        let list = parse("l: [{{ .A }}, \"b\", {{ .C }}]\n").unwrap();
+        let Value::List(items) = &get(&list, "l").value else {
+            panic!()
+        };
+        let items: Vec<_> = items.iter().map(|item| item.value.clone()).collect();
+        let text = |text: &str| Value::Text(text.into());
+        assert_eq!(items, [text("{{ .A }}"), text("b"), text("{{ .C }}")]);
         let flow = parse("s: {listen: {{ .L }}}\n").unwrap();
         assert_eq!(
             get(get(&flow, "s"), "listen").value,

@@ -14,6 +14,11 @@ pub(crate) fn read<'de, T: Deserialize<'de>>(node: &'de Node) -> Result<T, Confi
     T::deserialize(Reader(node))
 }
 
+/// A text that is taken for one only if it is one to YAML, too: `no` and `1` are refused. For names that other programs read in the same
+/// file, and that are kept for years.
+#[derive(Debug, Deserialize)]
+pub(crate) struct PlainText(pub(crate) String);
+
 struct Reader<'de>(&'de Node);
 
 impl Reader<'_> {
@@ -114,9 +119,17 @@ impl<'de> Deserializer<'de> for Reader<'de> {
 
     fn deserialize_newtype_struct<V: Visitor<'de>>(
         self,
-        _: &'static str,
+        name: &'static str,
         visitor: V,
     ) -> Result<V::Value, ConfigError> {
+        if name == "PlainText" && matches!(self.0.value, Value::Bool(_) | Value::Number(_)) {
+            let found = match &self.0.value {
+                Value::Number(_) => "a number",
+                _ => "true or false",
+            };
+            let reason = format!("to YAML this is {found}, not a text; write it in quotes");
+            return Err(ConfigError::new(self.0.line, reason));
+        }
         visitor.visit_newtype_struct(self)
     }
 
@@ -218,13 +231,8 @@ impl serde::de::Error for ConfigError {
     }
 
     fn unknown_field(field: &str, expected: &'static [&'static str]) -> Self {
-        let likely = expected
-            .iter()
-            .map(|name| (strsim::damerau_levenshtein(field, name), name))
-            .filter(|(mistakes, name)| *mistakes <= (name.len() / 3).max(1))
-            .min_by_key(|(mistakes, _)| *mistakes);
-        let hint = match likely {
-            Some((_, name)) => format!("did you mean `{name}`?"),
+        let hint = match likely(field, expected.iter().copied()) {
+            Some(name) => format!("did you mean `{name}`?"),
             None => format!("known here: {}", quoted(expected)),
         };
         Self::new(0, format!("unknown key `{}`; {hint}", field.escape_debug()))
@@ -240,6 +248,18 @@ impl serde::de::Error for ConfigError {
             ),
         )
     }
+}
+
+/// The name that was probably meant.
+pub(super) fn likely<'n>(
+    written: &str,
+    known: impl IntoIterator<Item = &'n str>,
+) -> Option<&'n str> {
+    let known = known.into_iter();
+    let mistakes = known.map(|name| (strsim::damerau_levenshtein(written, name), name));
+    let few = mistakes.filter(|(mistakes, name)| *mistakes <= (name.len() / 3).max(1));
+    few.min_by_key(|(mistakes, _)| *mistakes)
+        .map(|(_, name)| name)
 }
 
 fn kind_of(found: Unexpected<'_>) -> &'static str {

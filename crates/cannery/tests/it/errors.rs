@@ -189,6 +189,8 @@ fn the_help_is_worth_reading() {
         ("help_lake", &["lake", "--help"]),
         ("help_lake_put", &["lake", "put", "--help"]),
         ("help_doctor", &["doctor", "--help"]),
+        ("help_history", &["history", "--help"]),
+        ("help_redact", &["redact", "--help"]),
     ] {
         assert_text(name, &place.run(arguments));
     }

@@ -9,16 +9,29 @@ use rustix::process::Signal;
 
 use crate::program::{Place, http_get, pause};
 
-const RANGE: [&str; 4] = ["--start-time", "2020-01-01", "--end-time", "2099-01-01"];
+pub(crate) const RANGE: [&str; 4] = ["--start-time", "2020-01-01", "--end-time", "2099-01-01"];
 
-fn bodies(count: usize) -> Vec<Bytes> {
+/// The last three hours, that which is not over, and a future that nobody has collected: what is written to `--start-time` and
+/// `--end-time`.
+pub(crate) fn lately() -> [String; 4] {
+    let now = cannery_runtime::Clock::real().now();
+    let start = now - jiff::SignedDuration::from_hours(3);
+    [
+        "--start-time".to_owned(),
+        start.to_string(),
+        "--end-time".to_owned(),
+        "2099-01-01".to_owned(),
+    ]
+}
+
+pub(crate) fn bodies(count: usize) -> Vec<Bytes> {
     (0..count)
         .map(|number| Bytes::from(format!("body {number}")))
         .collect()
 }
 
 /// A place with feeds `a`, `b` and `down`.
-async fn place() -> (Place, FeedServer) {
+pub(crate) async fn place() -> (Place, FeedServer) {
     let server = FeedServer::start().await.unwrap();
     server.on("/a", Behaviour::Bodies(bodies(8)));
     server.on("/b", Behaviour::Bodies(bodies(4)));
@@ -28,7 +41,7 @@ async fn place() -> (Place, FeedServer) {
     (place, server)
 }
 
-fn config(server: &FeedServer, feeds: &[&str]) -> String {
+pub(crate) fn config(server: &FeedServer, feeds: &[&str]) -> String {
     let feeds = feeds.iter().map(|id| {
         let url = server.url(&format!("/{id}"));
         format!("  - {{id: {id}, url: '{url}', periodicity: 100ms, postfix: .txt, allow_private: true}}\n")
@@ -37,7 +50,7 @@ fn config(server: &FeedServer, feeds: &[&str]) -> String {
     format!("node: node1-lab\nserve: {{admin_listen: '127.0.0.1:0'}}\nfeeds:\n{feeds}")
 }
 
-fn with<'a>(command: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
+pub(crate) fn with<'a>(command: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
     let mut all = command.to_vec();
     all.extend(["--config-file", "c.yml"]);
     all.extend(more);
@@ -45,7 +58,7 @@ fn with<'a>(command: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
 }
 
 /// Collects until the server was asked often enough, and stops.
-fn collect(place: &Place, server: &FeedServer) {
+pub(crate) fn collect(place: &Place, server: &FeedServer) {
     let up = place.up(&["--config-file", "c.yml"]);
     for _ in 0..400 {
         if ["/a", "/b", "/down"]
@@ -60,7 +73,7 @@ fn collect(place: &Place, server: &FeedServer) {
     assert_eq!(code, 0);
 }
 
-fn files(folder: &Path) -> BTreeSet<String> {
+pub(crate) fn files(folder: &Path) -> BTreeSet<String> {
     let Ok(entries) = std::fs::read_dir(folder) else {
         return BTreeSet::new();
     };
@@ -79,7 +92,7 @@ async fn what_was_collected_is_retrieved_audited_deleted_and_stays_deleted() {
     collect(&place, &server);
     assert_eq!(place.run(&with(&["audit"], &[])).code, 0);
     assert_eq!(place.run(&with(&["consolidate"], &[])).code, 0);
-    let gaps = place.run(&with(&["gaps", "--json"], &RANGE[..0]));
+    let gaps = place.run(&with(&["gaps", "--json"], &[]));
     assert_eq!(gaps.code, 20, "{}", gaps.all());
 
     let target = ["--target-directory", "out"];
@@ -105,15 +118,34 @@ async fn what_was_collected_is_retrieved_audited_deleted_and_stays_deleted() {
     let expected: BTreeSet<String> = (0..8).map(|number| format!("body {number}")).collect();
     assert_eq!(contents, expected);
 
+    let lately = lately();
+    let lately: Vec<&str> = lately.iter().map(String::as_str).collect();
     let stores = ["--object-storage-ids", "main", "--feed-ids", "a"];
-    let dry = place.run(&with(
-        &["delete", "--dry-run"],
-        &[&RANGE[..], &stores].concat(),
-    ));
+    let of_a = [&lately[..], &stores].concat();
+    let dry = place.run(&with(&["delete", "--dry-run"], &of_a));
     assert_eq!(dry.code, 0, "{}", dry.all());
     assert!(dry.stdout.contains("would delete 1 hour"), "{}", dry.all());
-    let gone = place.run(&with(&["delete"], &[&RANGE[..], &stores].concat()));
+    assert!(
+        dry.stdout.contains("without an archive, to be marked"),
+        "{}",
+        dry.all()
+    );
+    let archived = place.run(&with(&["delete", "--dry-run", "--archived-only"], &of_a));
+    assert!(
+        archived
+            .stdout
+            .ends_with("and mark 0 hours without an archive\n"),
+        "{}",
+        archived.all()
+    );
+    let gone = place.run(&with(&["delete", "--json"], &of_a));
     assert_eq!(gone.code, 0, "{}", gone.all());
+    let lines = gone.json();
+    let said = lines.last().unwrap();
+    assert_eq!(said["hours"], 1, "{said}");
+    let empty = said["empty_hours"].as_u64().unwrap();
+    assert!((3..=4).contains(&empty), "{said}");
+    let marks = usize::try_from(empty + 1).unwrap();
     let again = place.run(&with(
         &["retrieve", "--feed-ids", "a"],
         &[&RANGE[..], &target].concat(),
@@ -121,14 +153,25 @@ async fn what_was_collected_is_retrieved_audited_deleted_and_stays_deleted() {
     assert_eq!(again.code, 10, "{}", again.all());
     collect(&place, &server);
     let lake = files(&place.path("cannery-data/lake/a"));
-    assert_eq!(lake.len(), 1, "only the mark: {lake:?}");
+    let is_mark = |name: &String| name.ends_with("/.deleted.json");
+    assert!(lake.iter().all(is_mark), "only marks: {lake:?}");
+    assert_eq!(lake.len(), marks, "{lake:?}");
     let lifted = place.run(&with(
         &["delete", "--lift"],
         &[&RANGE[..], &stores].concat(),
     ));
     assert_eq!(lifted.code, 0, "{}", lifted.all());
-    let none = place.run(&with(&["delete"], &[&RANGE[..], &stores].concat()));
+    let none = place.run(&with(&["delete", "--archived-only"], &of_a));
     assert_eq!(none.code, 10, "{}", none.all());
+    let many = place.run(&with(&["delete"], &[&RANGE[..], &stores].concat()));
+    assert_eq!(many.code, 2, "{}", many.all());
+    assert!(
+        many.stderr.contains("at most 10000 at once"),
+        "{}",
+        many.all()
+    );
+    assert!(many.stderr.contains("--archived-only"), "{}", many.all());
+    assert_eq!(files(&place.path("cannery-data/lake/a")), BTreeSet::new());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -330,4 +373,61 @@ async fn a_configuration_from_a_url_reads_allowed_variables_and_is_followed() {
     }
     assert!(server.requests("/b").len() > before, "{}", up.log());
     assert_eq!(up.stop().0, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_lake_is_refused_and_a_mirror_that_is_down_is_not_asked() {
+    let (place, server) = place().await;
+    collect(&place, &server);
+    let feeds = config(&server, &["a", "b", "down"]);
+    let dead = "{id: two, url: 's3://nowhere', endpoint_url: 'http://127.0.0.1:9', aws_access_key_id: x, aws_secret_access_key: y}";
+    let storages =
+        |main: &str| format!("{feeds}object_storage: [{{id: main, url: '{main}'}}, {dead}]\n");
+    place.write("c.yml", storages("file:cannery-data/lake"));
+    let target = ["--target-directory", "out"];
+    let got = place.run(&with(&["retrieve"], &[&RANGE[..], &target].concat()));
+    assert_eq!(got.code, 0, "{}", got.all());
+    let audited = place.run(&with(&["audit", "--object-storage-ids", "main"], &[]));
+    assert_eq!(audited.code, 0, "{}", audited.all());
+
+    // The lake of another workspace.
+    let other = Place::new();
+    other.write("c.yml", &feeds);
+    let up = other.up(&["--config-file", "c.yml"]);
+    assert_eq!(up.stop().0, 0);
+    let lake = other.path("cannery-data/lake");
+    let before = files(&lake);
+    place.write("c.yml", storages(&format!("file:{}", lake.display())));
+    let (lately, target) = (lately(), ["--target-directory", "elsewhere"]);
+    let lately: Vec<&str> = lately.iter().map(String::as_str).collect();
+    for (command, more) in [
+        (&["audit", "--fix"][..], vec![]),
+        (&["consolidate"], vec![]),
+        (&["gaps"], vec![]),
+        (&["retrieve"], [&lately[..], &target].concat()),
+        (&["delete"], lately.clone()),
+        (&["delete", "--dry-run"], lately.clone()),
+        (&["delete", "--lift"], lately.clone()),
+    ] {
+        let main = ["--object-storage-ids", "main"];
+        let refused = place.run(&with(command, &[&main[..], &more].concat()));
+        assert_eq!(refused.code, 1, "{}", refused.all());
+        assert!(
+            refused
+                .stderr
+                .contains("but this workspace belongs to lake"),
+            "{}",
+            refused.all()
+        );
+    }
+    let archives =
+        |names: &BTreeSet<String>| names.iter().filter(|name| name.contains(".tar")).count();
+    assert_eq!(
+        archives(&files(&lake)),
+        archives(&before),
+        "nothing was shipped, merged or deleted there"
+    );
+    let marks = |names: &BTreeSet<String>| names.iter().any(|name| name.contains(".deleted"));
+    assert!(!marks(&files(&lake)));
+    assert!(!place.path("elsewhere").exists());
 }

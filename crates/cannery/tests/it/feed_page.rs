@@ -72,11 +72,54 @@ async fn the_pages_of_feeds_are_sound_and_show_latency_target_and_gaps() {
     days.pass(3, &server);
     server.on("/subway", bodies());
     days.pass(6, &server);
+    let before = stored_of_all_time(&up);
+    assert!(before > 150, "{before}");
     up.kill();
     days.pass(4, &server);
     let up = days.start();
+    // Before anything new was downloaded: what a process counted survives it, but for its last seconds.
+    let after = stored_of_all_time(&up);
+    assert!(after + 12 >= before, "{before} before, {after} after");
+    assert!(http_get(&up.url("feeds/broken")).contains("status 503"));
     days.pass(5, &server);
+    assert!(stored_of_all_time(&up) > after + 30);
     look_at(&up).await;
+    gaps_are_shown(&up);
+}
+
+/// How many bodies of the subway were ever stored, by the page.
+fn stored_of_all_time(up: &Up) -> u64 {
+    let page = http_get(&up.url("feeds/subway"));
+    let facts = page.split("All time").nth(1).unwrap();
+    let stored = facts.split("stored").nth(1).unwrap();
+    let digits = stored
+        .chars()
+        .skip_while(|c| !c.is_ascii_digit())
+        .take_while(|c| c.is_ascii_digit() || *c == ',')
+        .filter(char::is_ascii_digit);
+    digits.collect::<String>().parse().unwrap()
+}
+
+/// Of the hours in which the server failed, and of those in which nobody collected.
+fn gaps_are_shown(up: &Up) {
+    let page = http_get(&up.url("feeds/subway"));
+    let cell = |hour: &str| {
+        let (_, rest) = page.split_once(&format!("<title>{hour}: ")).unwrap();
+        rest.split_once("</title>").unwrap().0.to_owned()
+    };
+    for hour in ["2026-11-16, 02", "2026-11-16, 03", "2026-11-16, 04"] {
+        assert_eq!(cell(hour), "12 not collected", "{hour}");
+    }
+    for hour in ["2026-11-15, 17", "2026-11-15, 18"] {
+        let told = cell(hour);
+        assert!(
+            told.contains(" failed") && !told.contains("stored"),
+            "{told}"
+        );
+    }
+    for hour in ["2026-11-15, 10", "2026-11-16, 07"] {
+        assert!(cell(hour).contains(" stored"), "{hour}: {}", cell(hour));
+    }
 }
 
 async fn look_at(up: &Up) {

@@ -424,8 +424,12 @@ fn journals_are_declared_and_listed() {
         .collect();
     assert_eq!(
         names,
-        [("default", "configured"), ("files", "declared")]
-            .map(|(a, b)| (a.to_owned(), b.to_owned()))
+        [
+            ("default", "configured"),
+            ("files", "declared"),
+            ("pipeline", "configured")
+        ]
+        .map(|(a, b)| (a.to_owned(), b.to_owned()))
     );
     let add = |data: &str| journal(&place, &["add", "files", "--data", data]);
     assert_eq!(

@@ -148,6 +148,32 @@ fn the_probe_and_the_doctor_find_a_local_lake_sound() {
 }
 
 #[test]
+fn the_doctor_measures_reads_and_leaves_nothing_behind() {
+    let place = Place::new();
+    let none = place.run(&["doctor", "--frames"]);
+    assert_eq!(none.code, 10, "{}", none.all());
+    assert!(!place.path("cannery-data/lake").exists());
+    place.write("x", "x");
+    place.run(&["lake", "put", "k", "x"]);
+    let ran = place.run(&["doctor", "--frames", "--json"]);
+    assert_eq!(ran.code, 0, "{}", ran.all());
+    let lines = ran.json();
+    let events: Vec<_> = lines.iter().map(|line| &line["event"]).collect();
+    assert_eq!(events.len(), 7, "{}", ran.stdout);
+    assert_eq!(lines[0]["probed"]["object"], "temporary");
+    assert!(lines[1..6].iter().all(|line| line["event"] == "measured"));
+    let found = &lines[6];
+    assert_eq!(found["frame_bytes_now"], 256 << 10);
+    let best = found["frame_bytes"].as_u64().unwrap();
+    assert!(best.is_power_of_two(), "{found}");
+    let left = std::fs::read_dir(place.path("cannery-data/lake/.cannery/probe"));
+    assert_eq!(left.map_or(0, Iterator::count), 0);
+    let shown = place.run(&["doctor", "--frames"]).stdout;
+    assert!(shown.contains("pipeline.frame_bytes: "), "{shown}");
+    assert_eq!(shown.lines().count(), 9, "{shown}");
+}
+
+#[test]
 fn the_doctor_looks_and_does_not_make() {
     let place = Place::new();
     assert_eq!(place.run(&["doctor"]).code, 0);

@@ -6,14 +6,31 @@
 )]
 
 #[cfg(feature = "real-servers")]
+mod archive_audit;
+mod archive_commands;
+#[cfg(feature = "real-servers")]
+mod archive_duckdb;
+mod archive_inspection;
+mod archive_page;
+#[cfg(feature = "real-servers")]
+mod archive_pictures;
+#[cfg(feature = "real-servers")]
+mod archive_s3;
+mod archive_stores;
+#[cfg(feature = "real-servers")]
 mod browser;
 mod collect;
 mod errors;
 mod feed_commands;
+mod feed_config;
+mod feed_mirrors;
 #[cfg(all(feature = "sim", feature = "real-servers"))]
 mod feed_page;
+mod feed_retrieve;
+mod feed_trouble;
 #[cfg(feature = "sim")]
 mod feeds;
+mod history;
 mod journal;
 mod journal_page;
 mod lake;
@@ -22,3 +39,4 @@ mod secrets;
 #[cfg(feature = "real-servers")]
 mod storage;
 mod up;
+mod work;

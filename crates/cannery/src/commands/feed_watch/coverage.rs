@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use cannery_formats::Key;
 use cannery_formats::feed::{FeedId, Hour};
 use cannery_lake::Lake;
 use cannery_pipeline::gaps::{CoverageReader, HourCoverage};
@@ -45,8 +44,9 @@ pub(super) struct Covered {
 #[derive(Debug)]
 struct Looked {
     covered: Covered,
-    /// The archives that an hour was read from: as long as they are the same, so is what they say.
-    archives: BTreeMap<Hour, Vec<Key>>,
+    /// The folders that hours were read from. As long as every object is as long and as old as it was, so is what they say;
+    /// names alone do not tell, for a primary that was replaced keeps its own.
+    folders: BTreeMap<Hour, HourFolder>,
     asked: Duration,
     tried: Option<Duration>,
 }
@@ -67,7 +67,7 @@ impl CoverageWatch {
         let mut feeds = self.lock();
         let looked = feeds.entry(feed.clone()).or_insert_with(|| Looked {
             covered: Covered::default(),
-            archives: BTreeMap::new(),
+            folders: BTreeMap::new(),
             asked: now,
             tried: None,
         });
@@ -142,21 +142,26 @@ impl CoverageWatch {
         hour: Hour,
     ) -> Result<(), Error> {
         let folder = HourFolder::list(&self.lake, feed, hour).await?;
-        let keys = folder.archives().into_iter();
-        let keys: Vec<Key> = keys.map(|entry| entry.key.clone()).collect();
         let known = self
             .lock()
             .get(feed)
-            .is_some_and(|looked| looked.archives.get(&hour) == Some(&keys));
+            .is_some_and(|looked| looked.folders.get(&hour) == Some(&folder));
         if known {
             return Ok(());
         }
-        let tally = match keys.is_empty() {
+        let now = self.clock.now();
+        let tally = match folder.archives().is_empty() {
             true => None,
-            false => Some(tally(&reader.hour(&self.lake, feed, hour, &folder).await?)),
+            false => {
+                let read = reader.hour(&self.lake, feed, hour, &folder, now).await?;
+                Some(tally(&read))
+            }
         };
         if let Some(looked) = self.lock().get_mut(feed) {
-            looked.archives.insert(hour, keys);
+            // Until the hour is over, polls become due that the same archives say nothing of.
+            if hour.end() <= now {
+                looked.folders.insert(hour, folder);
+            }
             match tally {
                 Some(tally) => looked.covered.hours.insert(hour, tally),
                 None => looked.covered.hours.remove(&hour),
@@ -178,3 +183,6 @@ fn tally(hour: &HourCoverage) -> Tally {
         not_collected: hour.not_collected,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -142,19 +142,22 @@ impl FeedWatch {
             let patience = feed.periodicity.0 * 3 + feed.timeout.0;
             now.duration_since(last).unsigned_abs() > patience
         });
-        let reason = view
-            .last_failure
-            .as_ref()
-            .map(|(at, reason)| format!("the last failure was {}: {reason}", ago(Some(*at), now)));
+        let failure = view.totals.last_failure.as_ref();
+        // What failed before the last success is not why nothing comes now.
+        let is_failing = failure.is_some_and(|failure| Some(failure.at) > view.totals.last_success);
+        let reason = failure.map(|failure| {
+            let ago = ago(Some(failure.at), now);
+            format!("the last failure was {ago}: {}", failure.reason)
+        });
         let failing = self.failing_task(&feed.id);
         let sum = last_hour(Some(&view), now);
         match (late, reason, failing) {
-            (true, Some(reason), _) => (State::Bad, Some(reason)),
+            (true, Some(reason), _) if is_failing => (State::Bad, Some(reason)),
             (_, _, Some(task)) => (State::Warn, Some(task)),
             (_, reason, None) if sum.failed + sum.missed > sum.succeeded() / 10 => {
                 (State::Warn, reason)
             }
-            (true, None, None) => (
+            (true, _, None) => (
                 State::Warn,
                 Some("nothing was downloaded for a while".into()),
             ),

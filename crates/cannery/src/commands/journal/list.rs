@@ -58,6 +58,7 @@ pub(super) async fn get(
     for entry in &entries {
         context
             .output
+            .in_lines()
             .line(view::whole(entry), &EntryView::of(entry));
     }
     Ok(ExitCode::Ok)

@@ -16,6 +16,7 @@ pub(super) async fn stats(opened: &Opened, context: &Context) -> Result<ExitCode
     let text = text(opened, &stats, health.as_deref());
     context
         .output
+        .in_lines()
         .line(text, &value(opened, &stats, health.as_deref()));
     Ok(ExitCode::Ok)
 }

@@ -26,7 +26,11 @@ pub(super) async fn run(
     // Every mirror has an inventory of its own, and may have lost objects of its own.
     let lakes: Vec<&Lake> = match storage.storage {
         Some(_) => vec![lakes::chosen(&mirrors, storage)?],
-        None => mirrors.iter().collect(),
+        None => {
+            let storage = &config.pipeline.storage;
+            let all = mirrors.iter();
+            all.filter(|lake| !storage.is_apart(lake.id())).collect()
+        }
     };
     let mut clean = true;
     for lake in lakes {

@@ -104,6 +104,14 @@ impl JournalWatch {
             .map(move |desk| (desk.name.as_str(), &desk.engine, open(desk)))
     }
 
+    /// A journal, once it is open.
+    pub(super) fn journal(&self, name: &str) -> Option<Journal> {
+        let desk = self.desks.iter().find(|desk| desk.name == name)?;
+        lock(&desk.opened)
+            .as_ref()
+            .map(|opened| opened.journal.clone())
+    }
+
     /// Opens what can be opened now. A database that does not answer is no failure: it is tried again. Anything else is.
     pub(super) async fn first(
         &self,

@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::config::raw::private_url;
+use crate::config::typed::PlainText;
 use crate::config::units::{Bytes, Span};
 
 /// One feed: a URL that is downloaded again and again.
@@ -15,7 +16,8 @@ use crate::config::units::{Bytes, Span};
 #[serde(deny_unknown_fields, default, expecting = "a map of keys")]
 pub(crate) struct RawFeed {
     /// Its name, and its folder in the lake: letters, digits, `_`, `.` and `-`. It must be given.
-    pub(crate) id: Option<String>,
+    #[schemars(with = "Option<String>")]
+    pub(crate) id: Option<PlainText>,
     /// Where it is downloaded from, http or https. It must be given.
     #[serde(deserialize_with = "private_url")]
     #[schemars(with = "Option<String>")]
@@ -90,6 +92,6 @@ fn secrets<'de, D: Deserializer<'de>>(
     let texts = BTreeMap::<String, String>::deserialize(deserializer)?;
     let secrets = texts.into_iter();
     Ok(secrets
-        .map(|(name, value)| (name, Secret::new(value)))
+        .map(|(name, value)| (name, Secret::header(value)))
         .collect())
 }

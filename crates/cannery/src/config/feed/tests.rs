@@ -53,6 +53,23 @@ fn what_makes_no_sense_is_refused_with_its_place() {
         ),
         (feed("compression: {format: rar}"), "rar"),
         (feed("accept_status: [301]"), "301"),
+        (feed("accept_status: []"), "`accept_status` is empty"),
+        (
+            "  - {id: no, url: 'https://example.com/'}".to_owned(),
+            "line 2: `feeds.id`: to YAML this is true or false, not a text; write it in quotes",
+        ),
+        (
+            "  - url: 'https://example.com/'\n    id: on".to_owned(),
+            "line 3: `feeds.id`: to YAML this is true or false",
+        ),
+        (
+            "  - {id: y, url: 'https://example.com/'}".to_owned(),
+            "to YAML this is true or false",
+        ),
+        (
+            "  - {id: 1, url: 'https://example.com/'}".to_owned(),
+            "to YAML this is a number, not a text; write it in quotes",
+        ),
         (feed("peridicity: 5s"), "periodicity"),
         (feed("on_error_body: hide"), "hide"),
         (

@@ -17,7 +17,8 @@ fn journal(text: &str, name: &str) -> JournalSettings {
 #[test]
 fn the_default_journal_is_always_there_and_is_the_default_declaration() {
     let config = parse("").unwrap();
-    assert_eq!(config.journals.keys().collect::<Vec<_>>(), ["default"]);
+    let names: Vec<_> = config.journals.keys().collect();
+    assert_eq!(names, ["default", "pipeline"]);
     let default = &config.journals["default"];
     assert_eq!(default.declaration(), Declaration::default());
     assert_eq!(default.engine, EngineAddress::Embedded);
@@ -170,4 +171,30 @@ fn what_is_shown_can_be_read_again() {
     let config = parse(text).unwrap();
     let shown = serde_saphyr::to_string(&config).unwrap();
     assert_eq!(parse(&shown).unwrap(), config, "{shown}");
+}
+
+#[test]
+fn the_journal_of_the_pipeline_is_as_the_pipeline_needs_it() {
+    let shown = "journals:\n  default: {engine: postgres://u@h/db, expiry: 1d, merge: off, key: [a], fields: {a: string}}\n\
+                 \n  pipeline: {lease: 30s}\npipeline: {debounce: 1s, max_delay: 7s}\n";
+    let settings = journal(shown, "pipeline");
+    assert_eq!(settings.engine.to_string(), "postgres://u@h/db");
+    let expected = Declaration {
+        lease: Duration::from_secs(30),
+        max_delay: Some(Duration::from_secs(7)),
+        ..Declaration::default()
+    };
+    assert_eq!(settings.declaration(), expected);
+    for wrong in [
+        "merge: off",
+        "max_delay: 1s",
+        "expiry: 1d",
+        "fields: {a: string}",
+    ] {
+        let error = parse(&format!("journals: {{pipeline: {{{wrong}}}}}")).unwrap_err();
+        assert!(
+            error.to_string().contains("`pipeline.max_delay`"),
+            "{error}"
+        );
+    }
 }

@@ -171,3 +171,19 @@ fn duckdb_reads_every_row_with_the_types_of_the_table() {
     let read = ran(&mut command);
     assert_eq!(read.stdout, "20 380 2026-11-15\n", "{}", read.snapshot());
 }
+
+#[test]
+fn duckdb_reads_the_bundles_that_an_export_names() {
+    let node = Node::new();
+    node.produce_some("2026/11/15", "a", 40);
+    node.produce_some("2026/11/16", "b", 40);
+    node.run_well(&["collect", "--once"]);
+    let export = ["export", "duckdb", "--no-catalog", "--out", "lake.sql"];
+    node.run_well(&[&export[..], &["--from", "2026-11-15", "--to", "2026-11-16"]].concat());
+    let then = "db.execute(sql)\n\
+        ask = lambda view: db.execute(f'select count(*), sum(raw.n), min(date) from \"{view}\"').fetchone()\n\
+        print(*ask('bundle_spool-foo1'), *ask('bundle_spool-bar1'))";
+    let read = crate::archive_duckdb::duckdb(&node.place.path(""), "lake.sql", then);
+    let expected = "20 380 2026-11-15 20 400 2026-11-15\n";
+    assert_eq!(read.stdout, expected, "{}", read.snapshot());
+}

@@ -248,30 +248,42 @@ impl World {
         assert!(rests, "{:?}\n{}", self.unsettled(), self.logs());
     }
 
-    /// Time passes, slowly at first, then in steps longer than the distance of two scans.
+    /// Time passes, slowly at first, then in steps longer than the distance of two scans; as long as something changes by
+    /// itself, it does not.
     fn comes_to_rest(&mut self) -> bool {
-        for (step_ms, looks) in [
-            (1_000, 20),
-            (2_000, 20),
-            (3_000, 50),
-            (5_000, 200),
-            (20_000, 100),
-            (60_000, 100),
-            (780_000, 300),
-            (780_000, 300),
-            (780_000, 1_000),
-            (10_000, 1_000),
-            (60_000, 2_000),
+        for (step_ms, patience) in [
+            (1_000, 1),
+            (2_000, 1),
+            (3_000, 2),
+            (5_000, 5),
+            (20_000, 3),
+            (60_000, 3),
+            (780_000, 10),
+            (780_000, 10),
+            (780_000, 30),
+            (10_000, 30),
+            (60_000, 60),
         ] {
             self.pass(SignedDuration::from_millis(step_ms));
-            for look in 0..looks {
-                if look % 10 == 0 && self.unsettled().is_empty() {
-                    return true;
-                }
-                wait_a_little();
+            if self.rests(patience) {
+                return true;
             }
         }
         false
+    }
+
+    /// Looks until everything is settled, or nothing has changed in so many looks.
+    fn rests(&self, patience: usize) -> bool {
+        let (mut before, mut unchanged) = (self.unsettled(), 0);
+        while !before.is_empty() && unchanged < patience {
+            for _ in 0..30 {
+                wait_a_little();
+            }
+            let now = self.unsettled();
+            unchanged = if now == before { unchanged + 1 } else { 0 };
+            before = now;
+        }
+        before.is_empty()
     }
 
     /// Hours that are over and not one archive in every lake, or not shipped by somebody who could; and what is there.
@@ -317,22 +329,17 @@ impl World {
         assert_eq!(audited.code, 0, "{}\n{}", audited.snapshot(), self.logs());
     }
 
+    /// Nobody has asked for a while, and no connection is open but those of replicas that are paused.
     fn wait_for_quiet(&self) {
-        let limit = if self.replicas.iter().any(Replica::is_paused) {
-            30
-        } else {
-            500
-        };
+        let is_paused = self.replicas.iter().any(Replica::is_paused);
+        let wanted = if is_paused { 10 } else { 4 };
         let (mut before, mut quiet) = (self.script.traffic(), 0);
-        for _ in 0..limit {
+        for _ in 0..500 {
             wait_a_little();
             let now = self.script.traffic();
-            quiet = if now == before && now.1 == 0 {
-                quiet + 1
-            } else {
-                0
-            };
-            if quiet == 4 {
+            let is_quiet = now == before && (is_paused || now.1 == 0);
+            quiet = if is_quiet { quiet + 1 } else { 0 };
+            if quiet == wanted {
                 return;
             }
             before = now;

@@ -74,7 +74,7 @@ async fn journals_are_declared_in_the_database_of_the_default_one() {
             .iter()
             .filter_map(|name| name["journal"].as_str())
             .collect();
-        assert_eq!(names, ["default", "files", "other"]);
+        assert_eq!(names, ["default", "files", "other", "pipeline"]);
         let mistyped = run(place, &["ls", "flies"]);
         assert!(
             mistyped.stderr.contains("did you mean `files`?"),
