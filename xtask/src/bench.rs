@@ -11,11 +11,13 @@ its numbers go to `bench/<name>.jsonl` in cargo's output folder, one JSON object
 
 Usage: cargo xtask bench [OPTIONS] [NAME]...
 
-Names: feeds, journal, lake, spool (default: all). `journal` needs what `cargo xtask setup --long` brings.
+Names: archive, catalog, feeds, journal, lake, sanitise, spool (default: all). `archive` and `journal` need
+what `cargo xtask setup --long` brings.
 
 Options:
   --quick   small counts: shows that the benchmark works, not how fast anything is
 
+CANNERY_BENCH_GB=10 takes 10 GB of text through the stages of `archive`, after 0.1 and 1.
 CANNERY_BENCH_SECONDS=600 asks the feeds of `feeds` for so long.
 CANNERY_BENCH_FILES=1000000 drains so many files by `spool` alone, for its memory.
 CANNERY_BENCH_ONLY=<part>,... measures parts of `journal` only: embedded, postgres, sqlite, beanstalkd, pgbench (the sides of
@@ -35,6 +37,14 @@ struct Bench {
 
 const BENCHES: &[Bench] = &[
     Bench {
+        name: "archive",
+        packages: &["cannery-pipeline"],
+    },
+    Bench {
+        name: "catalog",
+        packages: &["cannery-catalog"],
+    },
+    Bench {
         name: "feeds",
         packages: &["cannery-collect", "cannery-pipeline"],
     },
@@ -45,6 +55,10 @@ const BENCHES: &[Bench] = &[
     Bench {
         name: "lake",
         packages: &["cannery-lake"],
+    },
+    Bench {
+        name: "sanitise",
+        packages: &["cannery-sanitise"],
     },
     Bench {
         name: "spool",
@@ -174,7 +188,7 @@ mod tests {
         };
         assert_eq!(
             error.to_string(),
-            "no benchmark `lke`; there are: feeds, journal, lake, spool"
+            "no benchmark `lke`; there are: archive, catalog, feeds, journal, lake, sanitise, spool"
         );
         assert_eq!(chosen(&[]).ok().map(|all| all.len()), Some(BENCHES.len()));
     }

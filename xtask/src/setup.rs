@@ -6,9 +6,9 @@ mod python;
 mod stamp;
 
 use crate::args::Args;
-use crate::failure::Result;
+use crate::failure::{Result, failed};
 use crate::places::Places;
-use crate::shell::say;
+use crate::shell::{Cmd, say};
 use stamp::Stamp;
 
 const HELP: &str = "\
@@ -20,7 +20,8 @@ install. Everything else goes to the folder `tools` in cargo's output folder.
 Usage: cargo xtask setup [OPTIONS]
 
 Options:
-  --long   also what `cargo xtask test --long` and `cargo xtask bench` need: Ceph, the Azure emulator, beanstalkd
+  --long   also what `cargo xtask test --long` and `cargo xtask bench` need: Ceph, the Azure emulator,
+           beanstalkd, ratarmount
 
 Examples:
   cargo xtask setup
@@ -37,12 +38,24 @@ pub(crate) fn run(mut args: Args) -> Result<()> {
     install(&Places::find()?, long)
 }
 
+/// The Python of the tests, called with these words.
+pub(crate) fn python(places: &Places, words: &[&str]) -> Result<Cmd> {
+    let interpreter = python::interpreter(&places.tools());
+    if !interpreter.exists() {
+        return failed("the Python of the tests is not there; run `cargo xtask setup`");
+    }
+    Ok(Cmd::new(
+        interpreter.display().to_string(),
+        words.iter().copied(),
+    ))
+}
+
 /// Makes everything present that the tests of this size use. May be called twice.
 pub(crate) fn install(places: &Places, long: bool) -> Result<()> {
     let tools = places.tools();
     let mut stamp = Stamp::load(&tools);
     let mut changed = packages::install(&tools, long)?;
-    changed |= python::install(&tools, &mut stamp)?;
+    changed |= python::install(&tools, long, &mut stamp)?;
     if long {
         changed |= node::install(&tools, &mut stamp)?;
     }

@@ -24,6 +24,7 @@ Checks everything, in this order, and stops at the first failure:
   tidy     the rules that the compiler does not know
   unit     tests without servers (only with --quick; `servers` includes them)
   setup    install what the tests need (not with --quick)
+  audit    who judges what the tests made is tested too (not with --quick)
   servers  all tests, with real servers and a real browser (not with --quick)
   docs     no warning in the documentation (not with --quick)
 
@@ -120,6 +121,7 @@ fn run_steps(
 fn do_step(step: &Step, places: &Places, report: &mut Report) -> Result<()> {
     match &step.work {
         Work::Cargo(cmd) => cmd.run(&places.root),
+        Work::Python(words) => setup::python(places, words)?.run(&places.root),
         Work::CargoWithResults(cmd) => run_collecting(cmd, &places.root, report),
         Work::Setup { long } => setup::install(places, *long),
         Work::Tidy => tidy::check_and_tell(&places.root),

@@ -26,6 +26,9 @@ const PACKAGES: &[Package] = &[
     Package::always("postgresql", Brings::PostgresServer),
     Package::always("chromium", Brings::Program("chromium")),
     Package::always("python3-venv", Brings::PythonVenv),
+    // What others read our archives with.
+    Package::always("lz4", Brings::Program("lz4")),
+    Package::always("zstd", Brings::Program("zstd")),
     Package::long("npm", Brings::Program("npm")),
     Package::long("radosgw", Brings::Program("radosgw")),
     Package::long("ceph-mon", Brings::Program("ceph-mon")),
@@ -34,6 +37,8 @@ const PACKAGES: &[Package] = &[
     Package::long("ceph-common", Brings::Program("ceph")),
     // For benchmarks.
     Package::long("beanstalkd", Brings::Program("beanstalkd")),
+    // Its library lets ratarmount read LZ4.
+    Package::long("libarchive-tools", Brings::Program("bsdtar")),
 ];
 
 impl Package {
@@ -129,12 +134,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bare_machine_needs_three_packages_and_ten_for_the_long_run() {
+    fn a_bare_machine_needs_five_packages_and_thirteen_for_the_long_run() {
         assert_eq!(
             missing(false, |_| false),
-            ["postgresql", "chromium", "python3-venv"]
+            ["postgresql", "chromium", "python3-venv", "lz4", "zstd"]
         );
-        assert_eq!(missing(true, |_| false).len(), 10);
+        assert_eq!(missing(true, |_| false).len(), 13);
     }
 
     #[test]

