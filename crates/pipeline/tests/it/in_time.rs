@@ -44,6 +44,18 @@ struct Stream {
     longest: BTreeMap<&'static str, Duration>,
 }
 
+/// Waits, in real time, until something is so; whether it is.
+async fn until(mut is_so: impl AsyncFnMut() -> bool) -> bool {
+    for _ in 0..LOOKS_MAX {
+        if is_so().await {
+            return true;
+        }
+        #[allow(clippy::disallowed_methods, reason = "the stages run on real threads")]
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    false
+}
+
 impl Stream {
     async fn start(timing: Timing) -> Self {
         let mut mill = Mill::new(Works::in_memory()).await;
@@ -147,26 +159,31 @@ impl Stream {
     async fn pass(&self, time: Duration) {
         let end = self.mill.clock().elapsed() + time;
         while self.mill.clock().elapsed() < end {
-            self.looking.advance(STEP).await;
+            self.pass_for_who_looks(STEP).await;
             self.mill.simulated.advance(STEP).await;
             self.quiet().await;
         }
     }
 
+    /// Lets time pass for the discoverer, but none while it looks: a look during which time jumped would be taken for one that
+    /// took long, and the next one at everything would come late.
+    async fn pass_for_who_looks(&self, time: Duration) {
+        let clock = self.looking.clock();
+        let end = clock.elapsed() + time;
+        while clock.elapsed() < end {
+            let next = self.looking.next_deadline().unwrap_or(end).min(end);
+            self.looking.advance(next - clock.elapsed()).await;
+            let is_asleep = until(async || self.looking.sleepers() > 0).await;
+            assert!(is_asleep, "the discoverer looks for ever");
+        }
+    }
+
     /// Waits until nobody is at work: that takes real time, and none of the simulated.
     async fn quiet(&self) {
-        for _ in 0..LOOKS_MAX {
-            if !self.is_working().await && self.looking.sleepers() > 0 {
-                return;
-            }
-            #[allow(clippy::disallowed_methods, reason = "the stages run on real threads")]
-            tokio::time::sleep(Duration::from_millis(1)).await;
+        if !until(async || !self.is_working().await).await {
+            let (alive, told) = (self.mill.alive().await, self.mill.told.all());
+            panic!("stuck with {alive:?} after {:?}", told.last());
         }
-        panic!(
-            "stuck with {:?} after {:?}",
-            self.mill.alive().await,
-            self.mill.told.all().last()
-        );
     }
 
     /// Whether something is in hand, or due: who is to take it may not have come to it yet.
@@ -240,7 +257,7 @@ impl Stream {
         }
         assert!(self.waiting.is_empty());
         while self.now() + jiff::SignedDuration::from_mins(10) < until {
-            self.looking.advance(LIMIT).await;
+            self.pass_for_who_looks(LIMIT).await;
             self.mill.simulated.advance(LIMIT).await;
             self.quiet().await;
         }

@@ -66,6 +66,16 @@ impl SimulatedClock {
         sleepers.filter(|sleeper| !sleeper.is_closed()).count()
     }
 
+    /// When the first of those that wait is woken, by the clock's elapsed time: a test that moves the time no further than
+    /// there, and waits until nobody is at work, has work that takes no time.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Duration> {
+        let state = self.0.lock();
+        let mut sleepers = state.sleepers.iter();
+        let first = sleepers.find(|(_, sleeper)| !sleeper.is_closed());
+        first.map(|((deadline, _), _)| *deadline)
+    }
+
     /// Moves the time by `by`, waking sleepers one deadline at a time and letting them run in between.
     pub async fn advance(&self, by: Duration) {
         settle().await;
