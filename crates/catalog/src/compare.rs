@@ -27,18 +27,26 @@ impl Catalog {
         rows.iter().map(|row| Ok(row.text(0)?)).collect()
     }
 
-    /// The first of the files that are in another generation than this one.
+    /// Some of the files that are in another generation than this one, from the last name back; those before a name, if one is
+    /// given. None when there is none left.
     ///
     /// # Errors
     /// By kind.
-    pub async fn file_of_another_generation(
+    pub async fn files_of_other_generations(
         &self,
         generation: &str,
-    ) -> Result<Option<String>, Error> {
-        let sql = "select name from file where generation <> $1 order by name limit 1";
-        let params = vec![generation.into()];
-        let rows = self.reader().await?.query(sql, params).await?;
-        Ok(rows.first().map(|row| row.text(0)).transpose()?)
+        before: Option<&str>,
+    ) -> Result<Vec<String>, Error> {
+        let (end, mut params) = match before {
+            Some(before) => ("and name < $2", vec![before.into()]),
+            None => ("", Vec::new()),
+        };
+        params.insert(0, generation.into());
+        let sql = format!(
+            "select name from file where generation <> $1 {end} order by name desc limit {AT_ONCE}"
+        );
+        let rows = self.reader().await?.query(&sql, params).await?;
+        rows.iter().map(|row| Ok(row.text(0)?)).collect()
     }
 
     /// By which versions the rows of the files of a bucket were made: by file, and by feature.

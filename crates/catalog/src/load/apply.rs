@@ -140,10 +140,10 @@ impl Applying<'_> {
             .query(
                 &format!(
                     "select f.id, f.measurements, \
-                     (select count(*) from {p}measurement s join measurement m \
-                        on m.uid = s.uid and m.seq = s.seq where m.file = f.id) + \
-                     (select count(*) from {p}measurement s join duplicate d \
-                        on d.uid = s.uid and d.seq = s.seq where d.file = f.id) \
+                     (select count(*) from {p}measurement s cross join measurement m \
+                        where m.uid = s.uid and m.seq = s.seq and m.file = f.id) + \
+                     (select count(*) from {p}measurement s cross join duplicate d \
+                        where d.uid = s.uid and d.seq = s.seq and d.file = f.id) \
                      from file f where f.name = $1"
                 ),
                 vec![self.plan.facts.name.as_str().into()],
@@ -350,8 +350,8 @@ async fn remove_gone(
     let moved = session
         .execute(
             &format!(
-                "insert into {p}moved (id) select m.id from {p}final n join measurement m on m.uid = n.uid \
-                 where m.file <> n.file and (n.file <> $1 or m.file not in (select file from {p}touched))"
+                "insert into {p}moved (id) select m.id from {p}final n cross join measurement m \
+                 where m.uid = n.uid and m.file <> n.file and (n.file <> $1 or m.file not in (select file from {p}touched))"
             ),
             vec![own.unwrap_or(-1).into()],
         )

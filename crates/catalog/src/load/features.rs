@@ -51,12 +51,12 @@ pub(super) async fn write_rows(
     for (at, feature) in features.iter().enumerate() {
         let table = name::feature_table(&feature.name)?;
         let names = names_sql(&feature.columns)?;
-        let held = format!("{p}final n join measurement m on m.uid = n.uid");
+        let held = format!("{p}final n cross join measurement m");
         session
             .execute(
                 &format!(
                     "delete from {table} where measurement in \
-                     (select m.id from {held} where n.file = $1)"
+                     (select m.id from {held} where m.uid = n.uid and n.file = $1)"
                 ),
                 vec![file.into()],
             )
@@ -66,8 +66,8 @@ pub(super) async fn write_rows(
                 &format!(
                     "insert into {table} (measurement, \"row\", {names}) \
                      select m.id, s.\"row\", {} from {p}f{at} s \
-                     join {p}final n on n.seq = s.seq and n.file = $1 \
-                     join measurement m on m.uid = n.uid",
+                     cross join {p}final n cross join measurement m \
+                     where n.seq = s.seq and n.file = $1 and m.uid = n.uid",
                     prefixed(&names)
                 ),
                 vec![file.into()],

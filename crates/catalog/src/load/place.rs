@@ -6,6 +6,9 @@
 //!
 //! A load touches its own file and those that it replaces. Most of its uids stand nowhere else and are simply written; the
 //! others are *contended*, and for those all places are compared.
+//!
+//! What a load brings is joined with what the catalog has by `cross join`: PostgreSQL takes it for any other, and SQLite keeps
+//! to the order. Otherwise it may read all that it has, to have it sorted, and a load would take the longer the more was loaded.
 
 use cannery_database::{ColumnType, Dialect, Session};
 
@@ -100,8 +103,8 @@ async fn find_contended(session: &mut dyn Session, dialect: Dialect, p: &str) ->
         .script(&format!(
             "insert into {p}contended (uid) \
              select uid from {p}measurement group by uid having count(*) > 1 \
-             union select s.uid from {p}measurement s join measurement m on m.uid = s.uid \
-                where m.file not in {touched} \
+             union select s.uid from {p}measurement s cross join measurement m \
+                where m.uid = s.uid and m.file not in {touched} \
              union select d.uid from duplicate d where d.uid in (select uid from {p}measurement) \
                 and d.file not in {touched} \
              union select m.uid from measurement m where m.file in {touched} and exists \
@@ -125,8 +128,8 @@ async fn rank(session: &mut dyn Session, p: &str, file: Option<i64>) -> Result<(
     let elsewhere = |table: &str| {
         format!(
             "select e.uid, f.name, e.file, e.report, e.seq, e.frame_off, e.frame_size, e.intra_off, \
-             e.intra_size, e.time_ms, e.date, e.kind, e.digest from {p}contended c join {table} e on e.uid = c.uid \
-             join file f on f.id = e.file where e.file not in {touched}"
+             e.intra_size, e.time_ms, e.date, e.kind, e.digest from {p}contended c cross join {table} e \
+             cross join file f where e.uid = c.uid and f.id = e.file and e.file not in {touched}"
         )
     };
     let (measurement, duplicate) = (elsewhere("measurement"), elsewhere("duplicate"));
@@ -154,8 +157,8 @@ pub(super) async fn promoted(
     file: Option<i64>,
 ) -> Result<Vec<String>, Error> {
     let changed = format!(
-        "from {p}final n join measurement m on m.uid = n.uid \
-         where n.file <> $1 and m.file <> n.file"
+        "from {p}final n cross join measurement m \
+         where m.uid = n.uid and n.file <> $1 and m.file <> n.file"
     );
     // Ids are never negative.
     let params = || vec![file.unwrap_or(-1).into()];

@@ -40,8 +40,8 @@ pub(super) async fn dates_after(
         "select distinct n.date from {p}final n left join measurement m on m.uid = n.uid \
          where n.date is not null and (m.id is null or m.file <> n.file or m.seq <> n.seq \
             or n.file in (select file from {p}touched)) \
-         union select m.date from {p}final n join measurement m on m.uid = n.uid \
-         where m.date is not null and m.file <> n.file"
+         union select m.date from {p}final n cross join measurement m \
+         where m.uid = n.uid and m.date is not null and m.file <> n.file"
     );
     for row in session.query(&sql, Vec::new()).await? {
         dates.insert(row.text(0)?);

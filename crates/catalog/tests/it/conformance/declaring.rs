@@ -187,10 +187,16 @@ pub(crate) async fn dates_are_touched_until_they_are_computed(subject: &Subject)
     let versions = subject.versions_of(crate::doc::BUCKET).await.unwrap();
     let of_file = &versions[&file.full_name()];
     assert_eq!((of_file["http"], of_file["dns"]), (2, 1));
-    let other = subject.file_of_another_generation("r00000001").await;
-    assert_eq!(other.unwrap(), None);
-    let other = subject.file_of_another_generation("r00000002").await;
-    assert_eq!(other.unwrap(), Some(file.full_name()));
+    let name = file.full_name();
+    for (generation, before, expected) in [
+        ("r00000001", None, vec![]),
+        ("r00000002", None, vec![name.clone()]),
+        ("r00000002", Some(name.as_str()), vec![]),
+        ("r00000002", Some("~"), vec![name.clone()]),
+    ] {
+        let others = subject.files_of_other_generations(generation, before).await;
+        assert_eq!(others.unwrap(), expected, "{generation} {before:?}");
+    }
 }
 
 pub(crate) async fn an_aggregate_that_is_no_query_is_refused(subject: &Subject) {
