@@ -131,6 +131,7 @@ impl Pipeline {
             rng: context.rng.clone(),
             timing,
             reports_remove: settings.reports_remove,
+            keep: Arc::new(settings.keep.checked()),
         });
         let rng = context.rng.clone();
         let discoverer = Discoverer::new(plant, inputs, journal.clone(), rng, settings.grace.0)

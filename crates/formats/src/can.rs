@@ -9,11 +9,13 @@
 //! | `tar.rs` | the little of GNU tar that is written |
 //! | `text.rs` | reports become a text, cut into frames |
 //! | `reader.rs` | a can is read and verified against its record |
+//! | `expired.rs` | what is left of a can that was removed on purpose |
 //! | `record.rs`, `index.rs` | what the index says of a can |
 //!
 //! A can is written in three steps, of which the middle one may run on several threads: [`CanText`] makes the texts of
 //! frames, [`crate::frames::FrameEncoder::encode`] compresses each, [`crate::frames::FrameFile`] writes them in order.
 
+mod expired;
 mod file_name;
 mod index;
 mod reader;
@@ -26,6 +28,7 @@ mod text_name;
 #[cfg(test)]
 mod tests;
 
+pub use expired::{BadPiece, Expired, expired_object};
 pub(crate) use file_name::INDEX_END;
 pub use file_name::{BucketFile, CannedObject, FileName, InvalidFileName, OpenIndexName};
 pub use index::{CannedIndex, CannedIndexReader, CannedLine, Input, read_canned_index};

@@ -10,6 +10,9 @@ use crate::{BucketDate, Uid};
 /// Longer reasons are refused: they stand in public indexes.
 pub const REASON_CHARS_MAX: usize = 200;
 
+/// Stands before the reason in the index of an archive.
+const INFO: &str = "redacted: ";
+
 /// What the object says; `docs/formats.md`, section "Redactions". It is created if absent and never changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Redaction {
@@ -72,7 +75,13 @@ impl Redaction {
     /// How the index of an archive says it, in place of the measurement.
     #[must_use]
     pub fn info(&self) -> String {
-        format!("redacted: {}", self.reason)
+        format!("{INFO}{}", self.reason)
+    }
+
+    /// Whether the index of an archive says so of a piece.
+    #[must_use]
+    pub fn is_info(info: &str) -> bool {
+        info.starts_with(INFO)
     }
 }
 

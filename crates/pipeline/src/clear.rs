@@ -90,6 +90,19 @@ impl Clearer {
         Ok(left)
     }
 
+    /// Whether report files are there that are in this can.
+    pub(crate) async fn has_some_of(&self, can: &CannedFile) -> Result<bool, Error> {
+        let places = can.texts().iter().filter_map(place_of);
+        let dates: BTreeSet<BucketDate> = places.map(|place| place.date).collect();
+        for date in dates {
+            let left = self.left_of(Some(date)).await?;
+            if can.texts().iter().any(|text| left.contains(&text.textname)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// Removes the report files that are in the cans of a sealed bucket. One that is not sealed is left alone.
     ///
     /// # Errors

@@ -148,8 +148,7 @@ impl Holdings {
     /// The archives that belong into the catalog, in the order of their names, each in the generation that it is read from.
     pub(crate) fn belonging(&self) -> impl Iterator<Item = (BucketFile, Generation)> + '_ {
         self.archives.keys().filter_map(|name| {
-            let counts = self.counting.as_ref();
-            if counts.is_some_and(|counts| !counts.contains(name)) {
+            if !self.belongs(name) {
                 return None;
             }
             let generation = self.generation_of(name)?;
@@ -161,6 +160,7 @@ impl Holdings {
     pub(crate) fn belongs(&self, name: &FileName) -> bool {
         let counts = self.counting.as_ref();
         counts.is_none_or(|counts| counts.contains(name))
+            && !self.state.expired_archives.contains(name)
     }
 
     /// The generation in which an archive is read: one of those that are preferred, else the one that was written last.

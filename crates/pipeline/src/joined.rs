@@ -77,7 +77,8 @@ async fn needed(
     generation: Generation,
 ) -> Result<Vec<Join<'_>>, Error> {
     let indexes = Indexes::new(plant.raw.clone());
-    if !indexes.state(bucket).await?.is_sealed {
+    let state = indexes.state(bucket).await?;
+    if !state.is_sealed {
         return Ok(Vec::new());
     }
     let sealed = indexes.names(&Key::canned_index(bucket)).await?;
@@ -87,8 +88,11 @@ async fn needed(
     let files: Vec<BucketFile> = files.collect();
     let public = files
         .iter()
+        .filter(|file| !state.expired_archives.contains(&file.name))
         .map(|file| Key::autoclaved_file_index(generation, file));
-    let private = files.iter().map(private_index_key);
+    let private = files.iter();
+    let private = private.filter(|file| !state.expired_cans.contains(&file.name));
+    let private = private.map(private_index_key);
     // A name without room for the private index of its own has none.
     let private = private.collect::<Result<Vec<Key>, _>>().unwrap_or_default();
     let mut needed = Vec::new();

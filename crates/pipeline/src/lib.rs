@@ -24,6 +24,7 @@
 //! | [`generation`] | which rules are in force, and which follow |
 //! | [`clear`] | report files that are in verified cans are removed |
 //! | [`sweep`] | what was replaced is removed |
+//! | [`keep`], [`expire`] | how long cans and archives are kept, and what is kept no longer goes |
 //! | [`line`](mod@line) | a journal's worker runs the stages, and what follows is added |
 //! | [`autoclave`] | a can becomes an archive of sanitised measurements |
 //! | [`joined`] | the indexes of a sealed bucket become one |
@@ -56,6 +57,7 @@ pub mod delete;
 pub mod discover;
 mod entry_length;
 mod error;
+pub mod expire;
 pub mod export;
 pub mod features;
 mod fetch_file;
@@ -67,6 +69,7 @@ pub mod holdings;
 mod hour_folder;
 pub mod inputs;
 pub mod joined;
+pub mod keep;
 mod lake_key;
 pub mod line;
 pub mod look;

@@ -7,6 +7,7 @@
 //! | `line/backfill.rs` | the entries of a range of dates, because somebody asks for them |
 //! | `line/catch_up.rs` | the entries that should have followed: what the lake and the catalog lack of each other |
 //! | `line/generation.rs` | the archives of newer rules take over |
+//! | `line/expire.rs` | what is kept no longer |
 //! | `line/refusals.rs` | inputs that cannot be used are not read every minute |
 //! | `line/timing.rs` | when work is due |
 //! | `line/trouble.rs` | what an error means for the work |
@@ -17,6 +18,7 @@
 
 mod backfill;
 mod catch_up;
+mod expire;
 mod follow;
 mod generation;
 mod history;
@@ -44,9 +46,11 @@ use crate::centrifuge::Centrifuge;
 use crate::clear::Clearer;
 use crate::cover::Coverer;
 use crate::error::Error;
+use crate::expire::Expirer;
 use crate::features::Features;
 use crate::generation::claim;
 use crate::inputs::Inputs;
+use crate::keep::Keep;
 use crate::seal::Sealer;
 use crate::stage::{Plant, Stage, StageKey};
 use crate::sweep::Sweeper;
@@ -93,6 +97,8 @@ pub struct Parts {
     pub timing: Timing,
     /// Whether report files are removed once they are in verified cans.
     pub reports_remove: bool,
+    /// How long cans and archives are kept.
+    pub keep: Arc<Keep>,
 }
 
 /// Runs stages. Clones are the same.
@@ -112,6 +118,7 @@ struct Inner {
     verifier: Verifier,
     clearer: Clearer,
     sweeper: Sweeper,
+    expirer: Expirer,
     refusals: Refusals,
 }
 
@@ -151,17 +158,24 @@ impl Line {
         };
         let indexes = Indexes::new(plant.raw.clone());
         let coverer = Coverer::new(plant.clone(), indexes.clone(), parts.catalog.clone());
+        let clearer = Clearer {
+            plant: plant.clone(),
+            inputs: inputs.clone(),
+            disk: Arc::new(RealDisk),
+        };
         Self(Arc::new(Inner {
             edition: parts.rules.edition(),
             indexes,
             coverer,
             canner: Canner::new(plant.clone(), inputs.clone(), journal.clone()),
-            sealer: Sealer::new(plant.clone(), inputs.clone(), journal),
-            clearer: Clearer {
+            sealer: Sealer::new(plant.clone(), inputs, journal),
+            expirer: Expirer {
                 plant: plant.clone(),
-                inputs,
-                disk: Arc::new(RealDisk),
+                catalog: parts.catalog.clone(),
+                keep: Arc::clone(&parts.keep),
+                clearer: parts.reports_remove.then(|| clearer.clone()),
             },
+            clearer,
             verifier: Verifier {
                 plant: plant.clone(),
             },

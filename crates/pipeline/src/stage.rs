@@ -33,6 +33,8 @@ pub enum Stage {
     Clear,
     /// What was replaced is removed.
     Sweep,
+    /// What is kept no longer is removed.
+    Expire,
     /// Tables by the date of measurements are computed again.
     Aggregate,
     /// What came of an hour of a feed, and what did not, is written to the catalog.
@@ -41,7 +43,7 @@ pub enum Stage {
 
 impl Stage {
     /// All of them, in the order in which a report passes them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Discover,
         Self::Can,
         Self::Seal,
@@ -50,6 +52,7 @@ impl Stage {
         Self::Verify,
         Self::Clear,
         Self::Sweep,
+        Self::Expire,
         Self::Aggregate,
         Self::Cover,
     ];
@@ -66,6 +69,7 @@ impl Stage {
             Self::Verify => "verify",
             Self::Clear => "clear",
             Self::Sweep => "sweep",
+            Self::Expire => "expire",
             Self::Aggregate => "aggregate",
             Self::Cover => "cover",
         }

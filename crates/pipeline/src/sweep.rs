@@ -59,6 +59,8 @@ pub struct SweepReport {
 enum Stays {
     /// It may go later.
     Waits,
+    /// Nothing took its place, or will.
+    ForGood,
     /// Somebody has to look.
     Because(Key, String),
 }
@@ -152,6 +154,7 @@ impl Sweep<'_> {
                     gone.insert(name);
                 }
                 Err(Stays::Waits) => self.report.is_waiting = true,
+                Err(Stays::ForGood) => {}
                 Err(Stays::Because(key, why)) => self.report.kept.push(Finding { key, why }),
             }
         }
@@ -286,7 +289,7 @@ fn successors(bucket: BucketDate, replaced: &Replaced) -> Vec<BucketFile> {
     names.map(|name| BucketFile::new(bucket, name)).collect()
 }
 
-async fn keys(lake: &Lake, folder: &Key) -> Result<BTreeSet<Key>, Error> {
+pub(crate) async fn keys(lake: &Lake, folder: &Key) -> Result<BTreeSet<Key>, Error> {
     let entries = lake.list_all(Some(folder)).await?.into_iter();
     Ok(entries.map(|entry| entry.key).collect())
 }

@@ -80,7 +80,10 @@ impl Verifier {
         let mut report = VerifyReport::default();
         for key in indexes.counting(&state, None).await? {
             for record in indexes.read(&key).await?.files {
-                self.file(&record, generation, &mut report).await?;
+                match state.expired_cans.contains(&record.filename.name) {
+                    true => self.archive_of(&record, generation, &mut report).await?,
+                    false => self.file(&record, generation, &mut report).await?,
+                }
             }
         }
         Ok(report)
@@ -97,6 +100,16 @@ impl Verifier {
         report: &mut VerifyReport,
     ) -> Result<(), Error> {
         report.note(self.can(record).await?);
+        self.archive_of(record, generation, report).await
+    }
+
+    /// Reads the archive of a can.
+    async fn archive_of(
+        &self,
+        record: &CannedFile,
+        generation: Generation,
+        report: &mut VerifyReport,
+    ) -> Result<(), Error> {
         match archive_index::find(&self.plant, generation, &record.filename).await {
             Ok(None) => return Ok(()),
             // What is wrong with it is found again below.
@@ -197,7 +210,7 @@ impl VerifyReport {
 }
 
 /// What an error says of the object itself, if it says something.
-fn damage(key: &Key, error: Error) -> Result<Finding, Error> {
+pub(crate) fn damage(key: &Key, error: Error) -> Result<Finding, Error> {
     match error {
         Error::Lake(error) if matches!(error.kind, ErrorKind::Absent | ErrorKind::Corrupt) => {
             Ok(Finding {

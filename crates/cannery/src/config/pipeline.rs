@@ -1,5 +1,6 @@
 //! The pipeline: from the keys of the configuration to settings that make sense.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use cannery_formats::archive::FRAME_BYTES;
@@ -13,10 +14,12 @@ use super::ConfigError;
 use super::units::{Bytes, Span};
 
 mod inputs;
+mod keep;
 mod stores;
 
 use inputs::RawInput;
 pub(crate) use inputs::{Input, ReportsPlace, Selection};
+use keep::{KeepConfig, RawSpans};
 use stores::RawStores;
 pub(crate) use stores::Stores;
 
@@ -50,6 +53,8 @@ pub(crate) struct RawPipeline {
     pub(crate) max_delay: Option<Span>,
     /// How long after its day a bucket is sealed, and how long what was replaced is kept for who reads it. Default: 24h
     pub(crate) grace: Option<Span>,
+    /// How long cans and archives are kept after the day of their bucket, by kind; `*` stands for all other kinds. Default: for ever
+    pub(crate) keep: BTreeMap<String, RawSpans>,
     /// The memory that stages share which run at once; one that takes more runs alone. Default: 1GiB
     pub(crate) memory_budget: Option<Bytes>,
     /// The rules of the sanitiser. Default: nothing is changed
@@ -88,6 +93,7 @@ pub(crate) struct PipelineConfig {
     pub(crate) debounce: Span,
     pub(crate) max_delay: Span,
     pub(crate) grace: Span,
+    pub(crate) keep: KeepConfig,
     pub(crate) memory_budget: Bytes,
     pub(crate) rules: Option<PathBuf>,
     pub(crate) features: Option<PathBuf>,
@@ -177,6 +183,7 @@ fn check_all(
         debounce,
         max_delay,
         grace: raw.grace.unwrap_or(Span(line::GRACE)),
+        keep: KeepConfig::check(raw.keep)?,
         memory_budget,
         rules: raw.rules,
         features: raw.features,
@@ -218,6 +225,7 @@ mod tests {
             "{}",
             r#"{"inputs": []}"#,
             r#"{"reports_remove": true}"#,
+            r#"{"keep": {"*": {"canned": "1d"}, "ndt": {"autoclaved": "400d"}, "feed-subway": {"canned": "0s", "autoclaved": "30d"}}}"#,
             r#"{"storage": {"canned": "main", "autoclaved": "open"}}"#,
             r#"{"inputs": [{"reports": "lake:reports-raw"}, {"spools": ["ndt", "wehe/replay1"]}, {"feeds": ["subway"]}],
                 "debounce": "0s", "max_delay": "90s", "grace": "1h30m", "memory_budget": "300MiB"}"#,
@@ -236,6 +244,20 @@ mod tests {
             (r#"{"frame_bytes": "1GiB"}"#, "`frame_bytes`"),
             (r#"{"debounce": "6m"}"#, "`max_delay` (5m)"),
             (r#"{"memory_budget": "1KiB"}"#, "`memory_budget`"),
+            (r#"{"keep": {"a/b": {"canned": "1d"}}}"#, "`keep.a/b`"),
+            (r#"{"keep": {"ndt": {}}}"#, "`keep.ndt` says nothing"),
+            (
+                r#"{"keep": {"*": {"autoclaved": "1d"}}}"#,
+                "`keep.*`: `autoclaved` (1d) needs a `canned` that is not longer",
+            ),
+            (
+                r#"{"keep": {"*": {"canned": "2d"}, "ndt": {"autoclaved": "1d"}}}"#,
+                "`keep.ndt`: `autoclaved` (1d) needs",
+            ),
+            (
+                r#"{"keep": {"*": {"canned": "2d", "autoclaved": "3d"}, "ndt": {"canned": "4d"}}}"#,
+                "`keep.ndt`: `autoclaved` (3d) needs",
+            ),
             (r#"{"inputs": [{"reports": ""}]}"#, "`inputs.0.reports`"),
             (
                 r#"{"storage": {"autoclaved": "oben"}}"#,

@@ -3,7 +3,7 @@
 use super::{InvalidKey, Key};
 use crate::BucketDate;
 use crate::archive::Generation;
-use crate::can::{BucketFile, CannedObject, FileName, INDEX_END, OpenIndexName};
+use crate::can::{BucketFile, CannedObject, Expired, FileName, INDEX_END, OpenIndexName};
 
 const RAW: &str = "reports-raw";
 const CANNED: &str = "canned";
@@ -11,6 +11,9 @@ const AUTOCLAVED: &str = "autoclaved";
 const INDEX: &str = "index.json.gz";
 const PRIVATE_INDEX: &str = "private-index.json.gz";
 const CURRENT: &str = "current.json";
+const EXPIRED_CANS: &str = "expired-cans";
+const EXPIRED_ARCHIVES: &str = "expired-archives";
+const EXPIRED_END: &str = ".json.gz";
 
 /// What an object in the folder of a bucket's archives is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -85,6 +88,32 @@ impl Key {
     pub fn as_canned(&self) -> Option<(BucketDate, CannedObject)> {
         let (bucket, name) = self.in_bucket(CANNED)?;
         Some((bucket, CannedObject::parse(name)?))
+    }
+
+    /// The mark of a can or an archive that was removed because it is kept no longer; see [`crate::can::expired_object`].
+    #[must_use]
+    pub fn expired(file: &BucketFile, what: Expired) -> Self {
+        let folder = match what {
+            Expired::Can => EXPIRED_CANS,
+            Expired::Archive => EXPIRED_ARCHIVES,
+        };
+        let BucketFile { bucket, name } = file;
+        Self(format!("{CANNED}/{bucket}/{folder}/{name}{EXPIRED_END}"))
+    }
+
+    /// What such a mark is of; nothing for any other key.
+    #[must_use]
+    pub fn as_expired(&self) -> Option<(BucketFile, Expired)> {
+        let rest = self.0.strip_prefix(CANNED)?.strip_prefix('/')?;
+        let (bucket, rest) = rest.split_once('/')?;
+        let (folder, name) = rest.split_once('/')?;
+        let what = match folder {
+            EXPIRED_CANS => Expired::Can,
+            EXPIRED_ARCHIVES => Expired::Archive,
+            _ => return None,
+        };
+        let name = FileName::new(name.strip_suffix(EXPIRED_END)?).ok()?;
+        Some((BucketFile::new(bucket.parse().ok()?, name), what))
     }
 
     /// The folder of all archives of all generations.
@@ -191,6 +220,14 @@ mod tests {
             ),
             (Key::canned_index(bucket), "canned/2026-11-15/index.json.gz"),
             (
+                Key::expired(&file, Expired::Can),
+                "canned/2026-11-15/expired-cans/ndt.00.tar.lz4.json.gz",
+            ),
+            (
+                Key::expired(&file, Expired::Archive),
+                "canned/2026-11-15/expired-archives/ndt.00.tar.lz4.json.gz",
+            ),
+            (
                 Key::canned_private_index(bucket),
                 "canned/2026-11-15/private-index.json.gz",
             ),
@@ -232,6 +269,11 @@ mod tests {
             name: name.clone(),
         };
         assert_eq!(Key::canned(&file).as_canned(), Some((bucket, sealed)));
+        for what in [Expired::Can, Expired::Archive] {
+            let mark = Key::expired(&file, what);
+            assert_eq!(mark.as_expired(), Some((file.clone(), what)));
+            assert_eq!(mark.as_canned(), None);
+        }
         let canned = |key: Key| key.as_canned().map(|(_, object)| object);
         assert_eq!(
             canned(Key::canned_open_index(bucket, &open)),

@@ -8,12 +8,12 @@
 //!
 //! The first two are indexes without cans, with numbers that no can ever has; a reader that does not know them reads nothing.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cannery_formats::can::{
-    CannedIndex, CannedObject, FileName, Input, OpenIndexName, TextName, read_canned_index,
+    CannedIndex, CannedObject, Expired, FileName, Input, OpenIndexName, TextName, read_canned_index,
 };
 use cannery_formats::feed::{FeedId, Hour};
 use cannery_formats::gz_lines::IndexLimits;
@@ -70,6 +70,11 @@ pub(crate) struct BucketState {
     pub(crate) is_sealed: bool,
     /// Whether cans of the time before the seal are there.
     pub(crate) has_open_cans: bool,
+    /// The others.
+    pub(crate) cans: BTreeSet<FileName>,
+    /// Cans, and archives, that were removed on purpose, or are about to be.
+    pub(crate) expired_cans: BTreeSet<FileName>,
+    pub(crate) expired_archives: BTreeSet<FileName>,
 }
 
 impl BucketState {
@@ -81,9 +86,17 @@ impl BucketState {
             is_decided: false,
             is_sealed: false,
             has_open_cans: false,
+            cans: BTreeSet::new(),
+            expired_cans: BTreeSet::new(),
+            expired_archives: BTreeSet::new(),
         };
         for entry in entries {
             let Some((_, object)) = entry.key.as_canned() else {
+                match entry.key.as_expired() {
+                    Some((file, Expired::Can)) => state.expired_cans.insert(file.name),
+                    Some((file, Expired::Archive)) => state.expired_archives.insert(file.name),
+                    None => false,
+                };
                 continue;
             };
             match object {
@@ -92,9 +105,10 @@ impl BucketState {
                 CannedObject::OpenIndex(name) => state.open.push(OpenIndex { name, entry }),
                 CannedObject::SealedIndex => state.is_sealed = true,
                 CannedObject::Open { .. } => state.has_open_cans = true,
-                CannedObject::Sealed { .. }
-                | CannedObject::Plain(_)
-                | CannedObject::PrivateIndex => {}
+                CannedObject::Sealed { name, .. } | CannedObject::Plain(name) => {
+                    state.cans.insert(name);
+                }
+                CannedObject::PrivateIndex => {}
             }
         }
         state.open.sort_by(|a, b| a.name.cmp(&b.name));
@@ -109,6 +123,13 @@ impl BucketState {
     /// Whether what the bucket holds will never change.
     pub(crate) fn is_final(&self) -> bool {
         self.is_decided || self.is_sealed
+    }
+
+    /// Whether cans are left that the seal has replaced.
+    pub(crate) fn is_to_be_swept(&self) -> bool {
+        let is_feed = |kind: &Kind| matches!(kind, Kind::Feed(_));
+        let left = self.open.iter().any(|index| !is_feed(&index.name.kind));
+        self.is_sealed && (self.has_open_cans || left)
     }
 
     /// The number of the next can of a kind.
@@ -241,7 +262,9 @@ impl Indexes {
         let entries = self.lake.list_all(Some(&Key::canned_folder(None))).await?;
         let mut buckets = BTreeMap::<_, Vec<_>>::new();
         for entry in entries {
-            if let Some((bucket, _)) = entry.key.as_canned() {
+            let canned = entry.key.as_canned().map(|(bucket, _)| bucket);
+            let expired = || entry.key.as_expired().map(|(file, _)| file.bucket);
+            if let Some(bucket) = canned.or_else(expired) {
                 buckets.entry(bucket).or_default().push(entry);
             }
         }

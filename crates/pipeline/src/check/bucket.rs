@@ -117,6 +117,7 @@ impl<'c> Look<'c> {
                 }
                 // An open can goes once others took its place; its index may stay.
                 None if !self.holdings.belongs(&name) => {}
+                None if self.holdings.state.expired_cans.contains(&name) => {}
                 None => self.note(
                     Problem::Missing,
                     &key,

@@ -71,12 +71,11 @@ async fn held_up(
     generation: Generation,
 ) -> Result<Option<String>, Error> {
     // Asked first, because it costs least and is most often the reason.
-    let name = generation.to_string();
-    let other = catalog.file_of_another_generation(&name).await?;
+    let indexes = Indexes::new(plant.raw.clone());
+    let other = behind(&indexes, catalog, generation).await?;
     if other.is_some() {
         return Ok(other);
     }
-    let indexes = Indexes::new(plant.raw.clone());
     for state in indexes.buckets().await? {
         let archived = archived(plant, before, state.bucket).await?;
         if archived.is_empty() {
@@ -88,12 +87,45 @@ async fn held_up(
             let is_loaded = loaded
                 .get(&file)
                 .is_some_and(|file| file.generation == generation);
-            if archived.contains(&name) && !is_loaded {
+            let is_expired = state.expired_cans.contains(&name);
+            if archived.contains(&name) && !is_loaded && !is_expired {
                 return Ok(Some(file));
             }
         }
     }
     Ok(None)
+}
+
+/// The first of the files that the catalog has in another generation, from the newest bucket back. One whose can was
+/// removed on purpose stays where it is.
+async fn behind(
+    indexes: &Indexes,
+    catalog: &Catalog,
+    generation: Generation,
+) -> Result<Option<String>, Error> {
+    let generation = generation.to_string();
+    let (mut before, mut state) = (None, None::<BucketState>);
+    loop {
+        let page = catalog.files_of_other_generations(&generation, before.as_deref());
+        let page = page.await?;
+        let Some(last) = page.last() else {
+            return Ok(None);
+        };
+        before = Some(last.clone());
+        for name in page {
+            let Ok(file) = name.parse::<BucketFile>() else {
+                return Ok(Some(name));
+            };
+            let is_known = |state: &&BucketState| state.bucket == file.bucket;
+            let known = match state.as_ref().filter(is_known) {
+                Some(known) => known,
+                None => state.insert(indexes.state(file.bucket).await?),
+            };
+            if !known.expired_cans.contains(&file.name) {
+                return Ok(Some(name));
+            }
+        }
+    }
 }
 
 /// The files of a bucket that have an index in a generation, or are in that of the bucket.

@@ -45,6 +45,8 @@ pub struct CaughtUp {
     pub to_join: u64,
     /// Sealed buckets with cans of the time before, and buckets with archives of older rules.
     pub to_sweep: u64,
+    /// Files that are kept no longer.
+    pub to_expire: u64,
     /// Sealed buckets whose report files are still there, if they are to be removed.
     pub to_clear: u64,
     /// Hours of feeds that are in cans, and of which the catalog does not know what came.
@@ -61,25 +63,42 @@ impl CaughtUp {
 }
 
 /// A bucket as the lake and the catalog have it.
-struct Standing {
+pub(super) struct Standing {
     bucket: BucketDate,
     generation: Generation,
     archived: BTreeSet<FileName>,
-    loaded: BTreeMap<String, Generation>,
+    pub(super) loaded: BTreeMap<String, Generation>,
     /// Files with rows that the features of this line would make anew.
     outdated: BTreeSet<String>,
+    /// What was removed on purpose.
+    expired_cans: BTreeSet<FileName>,
+    expired_archives: BTreeSet<FileName>,
 }
 
 /// What a can lacks.
 struct Lacking {
     stage: Stage,
     priority: Priority,
+    /// The generation in which its archive is to be loaded.
+    generation: Generation,
 }
 
 impl Standing {
     fn lacks(&self, name: &FileName) -> Option<Lacking> {
         let file = BucketFile::new(self.bucket, name.clone()).to_string();
         let loaded = self.loaded.get(&file);
+        if self.expired_archives.contains(name) {
+            return None;
+        }
+        // Without its can an archive stays as the rules of its time have made it.
+        if self.expired_cans.contains(name) && !self.archived.contains(name) {
+            let generation = *loaded.filter(|_| self.outdated.contains(&file))?;
+            return Some(Lacking {
+                stage: Stage::Centrifuge,
+                priority: Priority::REVIEW,
+                generation,
+            });
+        }
         let is_there = loaded == Some(&self.generation) && self.archived.contains(name);
         if is_there && !self.outdated.contains(&file) {
             return None;
@@ -94,6 +113,7 @@ impl Standing {
                 Some(_) => Priority::REVIEW,
                 None => Priority::UPDATES,
             },
+            generation: self.generation,
         })
     }
 }
@@ -101,7 +121,7 @@ impl Standing {
 impl Line {
     /// Adds work for every can that counts and has no archive by the rules of this line, for every such archive that the
     /// catalog does not point at or has old rows of, for dates that were touched, for hours of feeds whose coverage it does not have,
-    /// and for sealed buckets that were not swept or cleared. When nothing of that is left after a change of the rules, their
+    /// for sealed buckets that were not swept or cleared, and for files that are kept no longer. When nothing of that is left after a change of the rules, their
     /// generation is put in force. What is on the dead list stays there. It may be called at any time, by anybody.
     ///
     /// # Errors
@@ -117,18 +137,19 @@ impl Line {
         for state in self.0.indexes.buckets().await? {
             caught.buckets += 1;
             let mut entries = Vec::new();
-            for (key, priority) in self.behind(&state).await? {
+            let standing = self.standing(&state).await?;
+            for (key, lacking) in self.behind(&state, &standing).await? {
                 match key.stage {
                     Stage::Autoclave => caught.to_autoclave += 1,
                     _ => caught.to_centrifuge += 1,
                 }
-                entries.push(self.entry(&key, priority)?);
+                entries.push(entry(&key, lacking.priority, lacking.generation)?);
             }
             if entries.is_empty() && self.is_to_be_joined(&state).await? {
                 caught.to_join += 1;
                 entries.push(self.entry(&join_key(state.bucket), Priority::UPDATES)?);
             }
-            if is_to_be_swept(&state) {
+            if state.is_to_be_swept() {
                 let key = date_key(Stage::Sweep, state.bucket);
                 if !self.is_given_up(&key).await? {
                     caught.to_sweep += 1;
@@ -141,6 +162,10 @@ impl Line {
                     caught.to_clear += 1;
                     entries.push(self.entry(&key, Priority::UPDATES)?);
                 }
+            }
+            for key in self.over(&state, &standing.loaded).await? {
+                caught.to_expire += 1;
+                entries.push(self.entry(&key, Priority::UPDATES)?);
             }
             add_all(&self.0.parts.journal, entries).await?;
             hours.append(&mut self.0.coverer.hours_of(state).await?);
@@ -195,21 +220,14 @@ impl Line {
 
     /// An entry for the work of a key, as the line itself would add it.
     pub(super) fn entry(&self, key: &StageKey, priority: Priority) -> Result<NewEntry, Error> {
-        let data = match key.stage {
-            Stage::Centrifuge => Data::from_value(&ToCentrifuge {
-                generation: self.0.autoclave.generation(),
-                replaces: BTreeSet::new(),
-            })?,
-            _ => Data::null(),
-        };
-        Ok(NewEntry {
-            priority: Some(priority),
-            ..NewEntry::new(key.to_string(), data)
-        })
+        entry(key, priority, self.0.autoclave.generation())
     }
 
-    async fn behind(&self, state: &BucketState) -> Result<Vec<(StageKey, Priority)>, Error> {
-        let standing = self.standing(state.bucket).await?;
+    async fn behind(
+        &self,
+        state: &BucketState,
+        standing: &Standing,
+    ) -> Result<Vec<(StageKey, Lacking)>, Error> {
         let mut behind = Vec::new();
         for index in self.0.indexes.counting(state, None).await? {
             let names = self.0.indexes.names(&index).await?;
@@ -226,7 +244,7 @@ impl Line {
                 };
                 let key = file_key(lacking.stage, state.bucket, kind, &name);
                 if !self.is_given_up(&key).await? {
-                    behind.push((key, lacking.priority));
+                    behind.push((key, lacking));
                 }
             }
         }
@@ -257,7 +275,8 @@ impl Line {
         Ok(cans.collect())
     }
 
-    async fn standing(&self, bucket: BucketDate) -> Result<Standing, Error> {
+    pub(super) async fn standing(&self, state: &BucketState) -> Result<Standing, Error> {
+        let bucket = state.bucket;
         let (inner, generation) = (&self.0, self.0.autoclave.generation());
         let catalog = &inner.parts.catalog;
         let mut standing = Standing {
@@ -266,6 +285,8 @@ impl Line {
             archived: archived(&inner.parts.plant, generation, bucket).await?,
             loaded: BTreeMap::new(),
             outdated: BTreeSet::new(),
+            expired_cans: state.expired_cans.clone(),
+            expired_archives: state.expired_archives.clone(),
         };
         let mut versions = catalog.versions_of(&bucket.to_string()).await?;
         for FileInfo { facts, .. } in files::all(catalog, bucket).await? {
@@ -322,9 +343,16 @@ impl Line {
     }
 }
 
-/// Whether cans are left that the seal has replaced.
-fn is_to_be_swept(state: &BucketState) -> bool {
-    let is_feed = |kind: &Kind| matches!(kind, Kind::Feed(_));
-    let left = state.open.iter().any(|index| !is_feed(&index.name.kind));
-    state.is_sealed && (state.has_open_cans || left)
+fn entry(key: &StageKey, priority: Priority, generation: Generation) -> Result<NewEntry, Error> {
+    let data = match key.stage {
+        Stage::Centrifuge => Data::from_value(&ToCentrifuge {
+            generation,
+            replaces: BTreeSet::new(),
+        })?,
+        _ => Data::null(),
+    };
+    Ok(NewEntry {
+        priority: Some(priority),
+        ..NewEntry::new(key.to_string(), data)
+    })
 }

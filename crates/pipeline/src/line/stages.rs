@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use cannery_catalog::Decision;
-use cannery_formats::can::{BucketFile, CannedObject, FileName};
+use cannery_formats::can::{BucketFile, CannedObject, Expired, FileName};
 use cannery_formats::{Key, Kind};
 use cannery_journal::Data;
 use cannery_journal::worker::Work;
+use cannery_lake::ErrorKind;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use serde::Serialize;
@@ -70,6 +71,7 @@ impl Line {
             Stage::Verify => inner.verifier.memory_bytes(),
             Stage::Clear => inner.clearer.memory_bytes(),
             Stage::Sweep => inner.sweeper.memory_bytes(),
+            Stage::Expire => inner.expirer.memory_bytes(),
             Stage::Discover => 0,
         }
     }
@@ -86,6 +88,10 @@ impl Line {
             },
             (Stage::Centrifuge, Some(kind), Some(file)) => match FileName::new(file) {
                 Ok(name) => self.centrifuge(key, kind, name, work).await,
+                Err(error) => Ok(Finished::complaining(error.to_string())),
+            },
+            (Stage::Expire, Some(kind), Some(file)) => match FileName::new(file) {
+                Ok(name) => self.expire(key, kind, name, work).await,
                 Err(error) => Ok(Finished::complaining(error.to_string())),
             },
             (Stage::Aggregate, None, None) => {
@@ -116,6 +122,7 @@ impl Line {
                 | Stage::Verify
                 | Stage::Clear
                 | Stage::Sweep
+                | Stage::Expire
                 | Stage::Aggregate
                 | Stage::Cover,
                 _,
@@ -233,7 +240,16 @@ impl Line {
         let Some(record) = record else {
             return Ok(Finished::nothing());
         };
-        let report = inner.autoclave.run(&record).await?;
+        let report = match inner.autoclave.run(&record).await {
+            // It was removed on purpose, and what was made of it is all that there will be.
+            Err(Error::Lake(error))
+                if error.kind == ErrorKind::Absent
+                    && self.is_expired(&record.filename, Expired::Can).await? =>
+            {
+                return Ok(Finished::nothing());
+            }
+            ran => ran?,
+        };
         let to = ToCentrifuge {
             generation: inner.autoclave.generation(),
             replaces: replaces.replaces,
@@ -289,7 +305,14 @@ impl Line {
         let current = current(&inner.parts.plant.public).await?;
         let newest = current.as_ref().map(|it| it.newest().generation);
         let centrifuge = &inner.centrifuge;
-        let report = centrifuge.run_unless(&target, newest, &*fence).await?;
+        let report = match centrifuge.run_unless(&target, newest, &*fence).await {
+            Err(Error::NoIndex { .. })
+                if self.is_expired(&target.file, Expired::Archive).await? =>
+            {
+                return Ok(Finished::nothing());
+            }
+            ran => ran?,
+        };
         self.after_centrifuge(&report, work).await?;
         if current.is_some_and(|it| it.next.is_some()) && newest == Some(generation) {
             self.take_over(generation).await?;
@@ -365,7 +388,7 @@ impl Line {
     }
 
     /// A file that holds measurements now which another held: their rows are to be made.
-    async fn load_again(&self, name: &str, work: &Work) -> Result<(), Error> {
+    pub(super) async fn load_again(&self, name: &str, work: &Work) -> Result<(), Error> {
         let Some(known) = self.0.parts.catalog.known(name).await? else {
             return Ok(());
         };

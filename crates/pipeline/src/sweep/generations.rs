@@ -35,6 +35,8 @@ struct Proof<'s> {
     loaded: BTreeMap<String, Loaded>,
     /// The cans that count.
     counting: BTreeSet<FileName>,
+    /// Those of them that were removed on purpose.
+    expired_cans: BTreeSet<FileName>,
     /// Archives of the generation in force that were read: their reports, or what is wrong.
     verified: BTreeMap<FileName, Result<BTreeSet<TextName>, Finding>>,
     bytes_in: u64,
@@ -102,6 +104,7 @@ impl Sweeper {
                     }
                 }
                 Err(Stays::Waits) => report.is_waiting = true,
+                Err(Stays::ForGood) => {}
                 Err(Stays::Because(key, why)) => report.kept.push(Finding { key, why }),
             }
         }
@@ -134,6 +137,7 @@ impl<'s> Proof<'s> {
             current,
             loaded: loaded(&sweeper.catalog, bucket).await?,
             counting: counting(&indexes, &state).await?,
+            expired_cans: state.expired_cans,
             verified: BTreeMap::new(),
             bytes_in: 0,
             sweeper,
@@ -150,6 +154,10 @@ impl<'s> Proof<'s> {
         let archive = Key::autoclaved(generation, &file);
         let index = Key::autoclaved_file_index(generation, &file);
         if let Some(loaded) = self.loaded.get(&file.to_string()) {
+            // Newer rules cannot make it again.
+            if loaded.generation == generation && self.expired_cans.contains(name) {
+                return Ok(Err(Stays::ForGood));
+            }
             if !self.is_settled(*loaded) {
                 return Ok(Err(Stays::Waits));
             }
@@ -185,13 +193,20 @@ impl<'s> Proof<'s> {
 
     /// Whether all of these reports are in archives that the catalog points at.
     async fn have(&mut self, reports: &BTreeSet<TextName>) -> Result<Result<bool, Stays>, Error> {
-        if !self.loaded.values().all(|loaded| self.is_settled(*loaded)) {
-            return Ok(Err(Stays::Waits));
+        let mut successors = Vec::new();
+        for (name, loaded) in &self.loaded {
+            let Ok(file) = name.parse::<BucketFile>() else {
+                return Ok(Err(Stays::Waits));
+            };
+            match self.is_settled(*loaded) {
+                true => successors.push(file),
+                // It stays in its generation, and took nobody's place.
+                false if self.expired_cans.contains(&file.name) => {}
+                false => return Ok(Err(Stays::Waits)),
+            }
         }
-        let loaded = self.loaded.keys().filter_map(|name| name.parse().ok());
-        let loaded: Vec<BucketFile> = loaded.collect();
         let mut there = BTreeSet::new();
-        for file in loaded {
+        for file in successors {
             match self.verify(&file.name).await? {
                 Ok(theirs) => there.extend(theirs),
                 Err(finding) => return Ok(Err(Stays::Because(finding.key, finding.why))),

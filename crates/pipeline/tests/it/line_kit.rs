@@ -10,11 +10,12 @@ use cannery_formats::archive::{Generation, Place};
 use cannery_formats::can::{BucketFile, FileName};
 use cannery_formats::{BucketDate, Key, LakeKey, ReportName};
 use cannery_journal::worker::Worker;
-use cannery_journal::{Journal, Memory, Query, Status};
+use cannery_journal::{Data, Journal, Memory, NewEntry, Query, Status};
 use cannery_lake::Lake;
 use cannery_pipeline::admission::Admission;
 use cannery_pipeline::discover::{Discoverer, Reach};
 use cannery_pipeline::features::Features;
+use cannery_pipeline::keep::Keep;
 use cannery_pipeline::line::{self, Ended, Execution, History, Line, Parts, Timing};
 use cannery_pipeline::stage::Stage;
 use cannery_runtime::clock::SimulatedClock;
@@ -101,6 +102,7 @@ pub(crate) struct Mill {
     pub(crate) rules: Arc<Rules>,
     pub(crate) features: String,
     pub(crate) reports_remove: bool,
+    pub(crate) keep: Keep,
 }
 
 pub(crate) fn rules() -> Rules {
@@ -136,6 +138,7 @@ impl Mill {
             rules: Arc::new(rules()),
             features: FEATURES.to_owned(),
             reports_remove: false,
+            keep: Keep::default(),
         }
     }
 
@@ -159,6 +162,7 @@ impl Mill {
             rng: Rng::seeded(4),
             timing: self.timing,
             reports_remove: self.reports_remove,
+            keep: Arc::new(self.keep.clone()),
         })
     }
 
@@ -175,6 +179,12 @@ impl Mill {
         let discoverer =
             Discoverer::new(plant, inputs, self.journal.clone(), Rng::seeded(1), GRACE);
         discoverer.discover(Reach::Whole).await.unwrap();
+    }
+
+    /// Adds the work of a key, as somebody who asks for it.
+    pub(crate) async fn add(&self, key: &str) {
+        let entry = NewEntry::new(key.to_owned(), Data::null());
+        self.journal.add(vec![entry]).await.unwrap();
     }
 
     pub(crate) fn worker(&self) -> Worker {

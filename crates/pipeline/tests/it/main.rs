@@ -21,6 +21,7 @@ mod covering;
 mod crash;
 mod delete;
 mod discover;
+mod expiring;
 mod faults;
 mod frame_probing;
 mod gaps;

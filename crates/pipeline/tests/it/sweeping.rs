@@ -30,9 +30,13 @@ pub(crate) async fn sealed() -> (Mill, BTreeMap<String, Vec<u8>>) {
 }
 
 pub(crate) async fn sealed_in(works: Works) -> (Mill, BTreeMap<String, Vec<u8>>) {
+    sealed_with(works, &few()).await
+}
+
+pub(crate) async fn sealed_with(works: Works, texts: &Texts) -> (Mill, BTreeMap<String, Vec<u8>>) {
     let mut mill = Mill::new(works).await;
     mill.timing.sweep_grace = 1_000 * GRACE;
-    let expected = fill(&mill.works, &few()).await;
+    let expected = fill(&mill.works, texts).await;
     mill.discover().await;
     let line = mill.line().await;
     mill.work(line.clone(), HOUR).await;
@@ -61,7 +65,7 @@ pub(crate) async fn sweep(mill: &Mill) -> SweepReport {
 }
 
 /// Every object of cans and archives.
-async fn objects(mill: &Mill) -> Vec<String> {
+pub(crate) async fn objects(mill: &Mill) -> Vec<String> {
     let all = mill.works.lake.list_all(None).await.unwrap();
     let keys = all.into_iter().map(|entry| entry.key.to_string());
     keys.filter(|key| key.starts_with("canned/") || key.starts_with("autoclaved/"))
