@@ -95,14 +95,12 @@ impl Script {
         (Behaviour::Body(body.clone()), Some(body))
     }
 
-    /// The bodies that were answers to a replica since they were set; without the first, which may have been asked for before, and
-    /// without the last, which may be on its way when the hour ends: that is longer than any poll may take.
+    /// The bodies that were answers to a replica since they were set; without the first, which may have been asked for before.
     pub(super) fn given(&self, replica: &str) -> Vec<(String, Bytes)> {
         let of_replica = self.given.iter().filter(|((name, _), _)| name == replica);
         let bodies = of_replica.flat_map(|((_, feed), given)| {
             let requests = self.server.request_count(&path(feed, replica));
-            let answered = (requests - given.requests_before).saturating_sub(1);
-            let answered = given.bodies.iter().take(answered);
+            let answered = given.bodies.iter().take(requests - given.requests_before);
             answered
                 .skip(1)
                 .flatten()

@@ -100,8 +100,8 @@ impl World {
 
     /// Goes to the next hour, or to one that is so much later, with new answers.
     pub(super) fn next_hour(&mut self, later: SignedDuration) {
-        self.look_at_all();
-        self.pending.extend(self.given());
+        let given = self.stored_by_now();
+        self.pending.extend(given);
         self.disturbed.clear();
         self.round += 1;
         let begun = self.now.as_second().div_euclid(3_600) + 1;
@@ -120,6 +120,22 @@ impl World {
         }
         self.now = before;
         self.pass(begin.duration_since(before) + late);
+    }
+
+    /// What replicas were given in this hour, once all of it is on their disks. The hour does not end before: a poll that is under way
+    /// when time jumps further than it may take has failed, and nobody has to have its answer.
+    fn stored_by_now(&mut self) -> Vec<(String, Place, Bytes)> {
+        for _ in 0..LOOKS_MAX {
+            self.look_at_all();
+            let given = self.given();
+            let is_stored =
+                |(name, hour, body): &(String, Place, Bytes)| self.truth.has(name, hour, body);
+            if given.iter().all(is_stored) {
+                return given;
+            }
+            wait_a_little();
+        }
+        panic!("what was given is not stored:\n{}", self.logs());
     }
 
     fn given(&self) -> Vec<(String, Place, Bytes)> {
