@@ -29,7 +29,7 @@ use output::Output;
 
 /// Gives memory back once it is not used: with the system's, a process that runs for months keeps several times its largest hour.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> std::process::ExitCode {
     let cli = match Cli::try_parse() {

@@ -32,7 +32,7 @@ const GROWTH_GOAL: f64 = 1.1;
 
 /// That of the program.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() {
     if server::is_meant() {

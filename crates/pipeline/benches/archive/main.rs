@@ -35,7 +35,7 @@ const MEASUREMENTS: u64 = 1_000_000;
 
 /// That of the program.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
