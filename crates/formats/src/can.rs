@@ -28,7 +28,7 @@ mod text_name;
 #[cfg(test)]
 mod tests;
 
-pub use expired::{BadPiece, Expired, expired_object};
+pub use expired::{BadPiece, Expired, expired_object, marked_at};
 pub(crate) use file_name::INDEX_END;
 pub use file_name::{BucketFile, CannedObject, FileName, InvalidFileName, OpenIndexName};
 pub use index::{CannedIndex, CannedIndexReader, CannedLine, Input, read_canned_index};

@@ -1,14 +1,38 @@
 //! What a sealed bucket holds, by its index.
 
-use cannery_formats::can::{CannedFile, read_canned_index};
+use std::collections::BTreeSet;
+
+use cannery_formats::can::{CannedFile, FileName, read_canned_index};
 use cannery_formats::gz_lines::IndexLimits;
 use cannery_formats::{BucketDate, Key};
 use cannery_lake::{ErrorKind, Lake};
 
+use crate::cans::Indexes;
 use crate::error::Error;
 
 const INDEX_BYTES_MAX: u64 = 256 << 20;
 const INDEX_TEXT_MAX: u64 = 2 << 30;
+
+/// What was removed of a bucket on purpose, because it is kept no longer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Expired {
+    /// Cans.
+    pub cans: BTreeSet<FileName>,
+    /// Archives, after their cans.
+    pub archives: BTreeSet<FileName>,
+}
+
+/// What was removed of a bucket on purpose.
+///
+/// # Errors
+/// Those of the lake.
+pub async fn expired(raw: &Lake, bucket: BucketDate) -> Result<Expired, Error> {
+    let state = Indexes::new(raw.clone()).state(bucket).await?;
+    Ok(Expired {
+        cans: state.expired_cans,
+        archives: state.expired_archives,
+    })
+}
 
 /// The cans of a bucket, in the order of its index; nothing when it is not sealed.
 ///

@@ -84,6 +84,7 @@ impl Checker {
                 None,
                 &"the catalog",
                 &why,
+                false,
             ));
         }
         let ground = Ground::survey(&self.plant, self.generation).await?;
@@ -114,6 +115,7 @@ impl Checker {
                         None,
                         &"the catalog",
                         &why,
+                        false,
                     ));
                 }
             }

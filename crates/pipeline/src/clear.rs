@@ -121,7 +121,10 @@ impl Clearer {
         for date in dates {
             left.extend(self.left_of(Some(date)).await?);
         }
-        for can in &sealed.files {
+        let state = indexes.state(bucket).await?;
+        // A report file whose can is kept no longer is compared with nothing, and stays.
+        let is_there = |can: &&CannedFile| !state.expired_cans.contains(&can.filename.name);
+        for can in sealed.files.iter().filter(is_there) {
             let is_left = |text: &&CannedText| left.contains(&text.textname);
             let texts: Vec<&CannedText> = can.texts().iter().filter(is_left).collect();
             if !texts.is_empty() {

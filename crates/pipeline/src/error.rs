@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use cannery_formats::archive::Generation;
+use cannery_formats::can::BucketFile;
 use cannery_formats::feed::{FeedId, Hour};
 use cannery_formats::{BucketDate, Key};
 use cannery_lake::Lake;
@@ -170,6 +171,14 @@ pub enum Error {
     BeingSealed {
         /// Which bucket.
         bucket: BucketDate,
+    },
+    /// A measurement stands in an archive that cannot be made anew.
+    #[error(
+        "archive `{file}` cannot be made anew without the measurement: its can was removed by `pipeline.keep`; nothing was changed, and only a shorter `autoclaved` there removes the archive"
+    )]
+    WithoutCan {
+        /// Which.
+        file: BucketFile,
     },
     /// Others add cans to the bucket all the time.
     #[error(

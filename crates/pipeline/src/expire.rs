@@ -2,7 +2,8 @@
 //! and is what the catalog has loaded, an archive only after its can.
 //!
 //! A mark comes first, and stays: it tells what was removed on purpose from what was lost, so that nobody makes it again or
-//! looks for it. The mark of a can has the pieces of its reports that are no measurements, for nothing else holds them. What is
+//! looks for it. The mark of a can has the pieces of its reports that are no measurements, for nothing else holds them. The can itself
+//! goes a day after its mark, when everything is proven once more: whoever had begun to make something of it has ended by then. What is
 //! not proven stays, and is reported with the reason. A run may be repeated, be killed anywhere, and be made by several at once.
 
 mod bad_pieces;
@@ -12,9 +13,10 @@ use std::sync::Arc;
 
 use cannery_catalog::{Catalog, Committed, KnownFile};
 use cannery_formats::archive::{Current, Generation};
-use cannery_formats::can::{BucketFile, CannedFile, Expired, TextName, expired_object};
+use cannery_formats::can::{BucketFile, CannedFile, Expired, TextName, expired_object, marked_at};
 use cannery_formats::{Key, Kind};
 use cannery_lake::{ErrorKind, Lake, PutNew, Swap};
+use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
 use crate::archive_index;
@@ -25,12 +27,14 @@ use crate::clear::Clearer;
 use crate::error::Error;
 use crate::generation::current;
 use crate::keep::Keep;
+use crate::redact::Redactions;
 use crate::stage::Plant;
 use crate::sweep::keys;
 use crate::verify::{Finding, Verifier};
+use bad_pieces::{BadPiece, Left};
 
-/// Others write the same mark.
-const ROUNDS_MAX: u32 = 8;
+/// So long after its mark a can goes: leases last minutes, and so does making an archive.
+pub(crate) const MARKED_FOR: SignedDuration = SignedDuration::from_hours(24);
 /// A mark is as long as the bad pieces that it has.
 const MARK_BYTES_MAX: u64 = 256 << 20;
 
@@ -56,6 +60,8 @@ pub struct ExpireReport {
     pub kept: Vec<Finding>,
     /// Bytes that were read to prove it.
     pub bytes_in: u64,
+    /// Whether a can was marked, and goes in a day.
+    pub is_marked: bool,
     /// Whether something else has to be done before.
     pub is_waiting: bool,
     /// Dates whose tables are to be computed again, because the catalog forgot a file.
@@ -66,6 +72,8 @@ pub struct ExpireReport {
 
 /// Why something stays.
 enum Stays {
+    /// It goes a day after its mark.
+    IsMarked,
     /// Something else is to be done before.
     Waits,
     /// Somebody has to look.
@@ -102,7 +110,7 @@ impl Expirer {
         if !over.can || !state.is_sealed {
             return Ok(report);
         }
-        if state.is_to_be_swept() {
+        if state.needs_sealed_cans() {
             // What was replaced is compared with the cans when it goes.
             report.is_waiting = true;
             return Ok(report);
@@ -124,6 +132,7 @@ impl Expirer {
         match can {
             Ok(()) if over.archive => expiry.archive(&mut report).await?,
             Ok(()) => {}
+            Err(Stays::IsMarked) => report.is_marked = true,
             Err(Stays::Waits) => report.is_waiting = true,
             Err(Stays::Because(finding)) => report.kept.push(finding),
         }
@@ -136,38 +145,67 @@ impl Expiry<'_> {
         &self.record.filename
     }
 
-    /// Removes the can, its private index, and that of the bucket, which has the same in it.
+    /// Marks the can, and a day later removes it with its private index, and that of the bucket, which has the same in it.
     async fn can(&mut self, report: &mut ExpireReport) -> Result<Result<(), Stays>, Error> {
         let (file, raw) = (self.file().clone(), &self.expirer.plant.raw);
-        if !self.state.cans.contains(&file.name) {
-            return Ok(match self.state.expired_cans.contains(&file.name) {
-                true => Ok(()),
-                false => Err(because(
-                    Key::canned(&file),
-                    "it is not there, and nothing says that it was removed on purpose",
-                )),
-            });
+        let is_there = self.state.cans.contains(&file.name);
+        if is_there {
+            let pieces = match self.prove().await? {
+                Ok(pieces) => pieces,
+                Err(stays) => return Ok(Err(stays)),
+            };
+            if !self.is_due(&pieces).await? {
+                return Ok(Err(Stays::IsMarked));
+            }
+        } else if !self.state.expired_cans.contains(&file.name) {
+            let why = "it is not there, and nothing says that it was removed on purpose";
+            return Ok(Err(because(Key::canned(&file), why)));
         }
-        let pieces = match self.prove().await? {
-            Ok(pieces) => pieces,
-            Err(stays) => return Ok(Err(stays)),
-        };
-        let mark = Key::expired(&file, Expired::Can);
-        put_mark(raw, &mark, expired_object(&file, &pieces)).await?;
         let there = keys(raw, &Key::canned_folder(Some(file.bucket))).await?;
         let private = private_index_key(&file).ok();
+        let private = private.filter(|key| there.contains(key));
+        // It has the same in it; without that it may be one of the others.
+        let joined = Some(Key::canned_private_index(file.bucket));
+        let joined = joined.filter(|key| private.is_some() && there.contains(key));
         // The can goes last: as long as it is there, the rest is found again.
-        let objects = [Some(Key::canned_private_index(file.bucket)), private];
-        let objects = objects.into_iter().flatten().chain([Key::canned(&file)]);
-        for key in objects.filter(|key| there.contains(key)) {
+        let can = is_there.then(|| Key::canned(&file));
+        for key in joined.into_iter().chain(private).chain(can) {
             raw.delete(&key).await?;
             report.removed.push(key);
         }
         Ok(Ok(()))
     }
 
+    /// Marks the can, unless it is; whether it was marked long enough ago, with these pieces, and nothing has begun since that needs it.
+    async fn is_due(&self, pieces: &[BadPiece]) -> Result<bool, Error> {
+        let (file, plant) = (self.file(), &self.expirer.plant);
+        let (key, now) = (Key::expired(file, Expired::Can), plant.clock.now());
+        let mark = |at: Timestamp| expired_object(file, at, pieces);
+        if plant.raw.put_new(&key, mark(now)).await? != PutNew::Different {
+            return Ok(false);
+        }
+        let before = match plant.raw.get(&key, MARK_BYTES_MAX).await {
+            Ok(before) => before,
+            Err(error) if error.kind == ErrorKind::Absent => return Ok(false),
+            Err(error) => return Err(error.into()),
+        };
+        let marked = marked_at(file, &before.bytes);
+        let Some(marked) = marked.filter(|at| *before.bytes == *mark(*at)) else {
+            // Other rules have found other pieces bad, or it is damaged: the day begins again.
+            let swap = plant
+                .raw
+                .put_if_version(&key, &before.version, mark(now).into());
+            match swap.await? {
+                Swap::Swapped(_) | Swap::Conflict => return Ok(false),
+            }
+        };
+        let is_over = now.duration_since(marked) >= MARKED_FOR;
+        // Newer rules may have come while everything was read.
+        Ok(is_over && current(&plant.public).await? == self.current)
+    }
+
     /// Whether all that the can holds is elsewhere: what is to be kept of it then.
-    async fn prove(&mut self) -> Result<Result<Vec<bad_pieces::BadPiece>, Stays>, Error> {
+    async fn prove(&mut self) -> Result<Result<Vec<BadPiece>, Stays>, Error> {
         let (expirer, file) = (self.expirer, self.file().clone());
         let plant = &expirer.plant;
         if let Some(clearer) = &expirer.clearer
@@ -223,14 +261,20 @@ impl Expiry<'_> {
     async fn bad_pieces(
         &self,
         generation: Generation,
-    ) -> Result<Result<Vec<bad_pieces::BadPiece>, Stays>, Error> {
+    ) -> Result<Result<Vec<BadPiece>, Stays>, Error> {
         let plant = &self.expirer.plant;
         let found = archive_index::find(plant, generation, self.file()).await?;
         let Some(found) = found else {
             return Ok(Err(Stays::Waits));
         };
-        let pieces = bad_pieces::read(plant, self.record, found.bytes).await?;
-        Ok(pieces.map_err(Stays::Because))
+        let redactions = Redactions::read(&plant.raw).await?;
+        let left = bad_pieces::read(plant, self.record, found.bytes, redactions).await?;
+        Ok(match left {
+            Ok(Left::Pieces(pieces)) => Ok(pieces),
+            // Somebody is about to take a measurement out of it, for which the can is needed.
+            Ok(Left::Redacted) => Err(Stays::Waits),
+            Err(finding) => Err(Stays::Because(finding)),
+        })
     }
 
     /// Removes the archive, its index, that of the bucket, which has the same in it, and at last what the catalog has of it.
@@ -238,7 +282,9 @@ impl Expiry<'_> {
         let (file, expirer) = (self.file().clone(), self.expirer);
         let (raw, public) = (&expirer.plant.raw, &expirer.plant.public);
         let mark = Key::expired(&file, Expired::Archive);
-        put_mark(raw, &mark, expired_object(&file, &[])).await?;
+        // That it is there is what counts: one that somebody else put is as good.
+        let now = expirer.plant.clock.now();
+        raw.put_new(&mark, expired_object(&file, now, &[])).await?;
         let known = self.known.as_ref();
         let known = known.and_then(|known| known.facts.generation.parse().ok());
         let current = self.current.iter();
@@ -278,30 +324,10 @@ fn because(key: Key, why: &str) -> Stays {
     Stays::Because(Finding { key, why })
 }
 
-async fn has(lake: &Lake, key: &Key) -> Result<bool, Error> {
+pub(crate) async fn has(lake: &Lake, key: &Key) -> Result<bool, Error> {
     match lake.head(key).await {
         Ok(_) => Ok(true),
         Err(error) if error.kind == ErrorKind::Absent => Ok(false),
         Err(error) => Err(error.into()),
     }
-}
-
-/// Puts a mark. One that somebody left half-way by other rules, which found other pieces bad, is replaced: the can is still there.
-async fn put_mark(lake: &Lake, key: &Key, mark: Vec<u8>) -> Result<(), Error> {
-    for _ in 0..ROUNDS_MAX {
-        if lake.put_new(key, mark.clone()).await? != PutNew::Different {
-            return Ok(());
-        }
-        let before = lake.get(key, MARK_BYTES_MAX).await?;
-        let swap = lake.put_if_version(key, &before.version, mark.clone().into());
-        match swap.await? {
-            Swap::Swapped(_) => return Ok(()),
-            Swap::Conflict => {}
-        }
-    }
-    Err(Error::Unsettled {
-        store: lake.id().to_owned(),
-        key: key.clone(),
-        rounds: ROUNDS_MAX,
-    })
 }

@@ -184,7 +184,9 @@ impl Holdings {
             return Ok(None);
         }
         if let Some(succession) = Succession::read(indexes, self.bucket).await? {
-            let is_made = |name: &FileName| self.generation_of(name).is_some();
+            let is_made = |name: &FileName| {
+                self.generation_of(name).is_some() || self.state.expired_archives.contains(name)
+            };
             let stays = succession.replaced.iter().filter(|(_, replaced)| {
                 !(replaced.is_whole && replaced.successors.iter().all(is_made))
             });

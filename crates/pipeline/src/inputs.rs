@@ -416,19 +416,25 @@ fn in_folder(folder: &Path, bucket: Option<BucketDate>) -> std::io::Result<Vec<F
             .filter_map(|entry| entry.name.to_str()?.parse().ok())
             .collect(),
     };
-    let mut all = Vec::new();
+    let (mut all, mut failed) = (Vec::new(), None);
     for date in dates {
         let mut take = |entry: disk::DirEntry, known: std::io::Result<disk::Metadata>| {
-            if let Some(name) = entry.name.to_str()
-                && let Ok(known) = known
-                && let Some(found) = report_in_folder(date, name, &known)
-            {
-                all.push(found);
+            match (entry.name.to_str(), known) {
+                (Some(name), Ok(known)) => all.extend(report_in_folder(date, name, &known)),
+                (_, Err(error)) if error.kind() != std::io::ErrorKind::NotFound => {
+                    failed = Some(error);
+                    return ControlFlow::Break(());
+                }
+                // It went away meanwhile, or has a name that no report can have.
+                (_, Err(_)) | (None, Ok(_)) => {}
             }
             ControlFlow::Continue(())
         };
         let visited = RealDisk.visit_dir_asking(&folder.join(date.to_string()), &mut take);
         absent_is_empty(visited)?;
+        if let Some(failed) = failed {
+            return Err(failed);
+        }
     }
     Ok(all)
 }

@@ -18,6 +18,7 @@ use crate::autoclave::private_index_key;
 use crate::blocking::blocking;
 use crate::cans::Indexes;
 use crate::error::Error;
+use crate::generation::archived;
 use crate::scratch::ScratchFile;
 use crate::stage::Plant;
 
@@ -86,9 +87,16 @@ async fn needed(
     names.sort_unstable();
     let files = names.into_iter().map(|name| BucketFile::new(bucket, name));
     let files: Vec<BucketFile> = files.collect();
+    // One that is not there any more, or that newer rules could not make, is no part of it.
+    let archived = archived(plant, generation, bucket).await?;
+    let is_part = |file: &&BucketFile| {
+        let name = &file.name;
+        let is_made = !state.expired_cans.contains(name) || archived.contains(name);
+        is_made && !state.expired_archives.contains(name)
+    };
     let public = files
         .iter()
-        .filter(|file| !state.expired_archives.contains(&file.name))
+        .filter(is_part)
         .map(|file| Key::autoclaved_file_index(generation, file));
     let private = files.iter();
     let private = private.filter(|file| !state.expired_cans.contains(&file.name));

@@ -20,10 +20,10 @@ pub struct Spans {
 /// What is kept for how long.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Keep {
-    /// By kind.
-    pub kinds: BTreeMap<Kind, Spans>,
+    /// By kind, in lower case: anybody may choose how the name of a test is spelled.
+    kinds: BTreeMap<String, Spans>,
     /// For what is not said there.
-    pub others: Spans,
+    others: Spans,
 }
 
 /// What of a file may go.
@@ -36,10 +36,20 @@ pub struct Over {
 }
 
 impl Keep {
+    /// What is kept by kind, and of all others.
+    #[must_use]
+    pub fn new(kinds: impl IntoIterator<Item = (Kind, Spans)>, others: Spans) -> Self {
+        let kinds = kinds.into_iter();
+        Self {
+            kinds: kinds.map(|(kind, spans)| (plain(&kind), spans)).collect(),
+            others,
+        }
+    }
+
     /// How long something of a kind is kept.
     #[must_use]
     pub fn of(&self, kind: &Kind) -> Spans {
-        let own = self.kinds.get(kind).copied().unwrap_or_default();
+        let own = self.kinds.get(&plain(kind)).copied().unwrap_or_default();
         Spans {
             canned: own.canned.or(self.others.canned),
             autoclaved: own.autoclaved.or(self.others.autoclaved),
@@ -67,6 +77,10 @@ impl Keep {
     }
 }
 
+fn plain(kind: &Kind) -> String {
+    kind.to_string().to_ascii_lowercase()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -83,14 +97,11 @@ mod tests {
     #[test]
     fn a_kind_says_what_differs_and_nothing_said_is_for_ever() {
         let (ndt, dash): (Kind, Kind) = ("ndt".parse().unwrap(), "dash".parse().unwrap());
-        let keep = Keep {
-            kinds: [
-                (ndt.clone(), spans(Some(2), None)),
-                (dash.clone(), spans(None, Some(20))),
-            ]
-            .into(),
-            others: spans(Some(10), None),
-        };
+        let kinds = [
+            ("NDT".parse().unwrap(), spans(Some(2), None)),
+            (dash.clone(), spans(None, Some(20))),
+        ];
+        let keep = Keep::new(kinds, spans(Some(10), None));
         let bucket: BucketDate = "2026-11-01".parse().unwrap();
         for (kind, time, can, archive) in [
             (&ndt, "2026-11-03T23:59:59Z", false, false),

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use cannery_catalog::Catalog;
 use cannery_formats::archive::{Entry, Generation, IndexReader};
-use cannery_formats::can::{BucketFile, FileName};
+use cannery_formats::can::{BucketFile, Expired, FileName};
 use cannery_formats::gz_lines::IndexLimits;
 use cannery_formats::hour_archive::ArchiveFault;
 use cannery_formats::redaction::Redaction;
@@ -90,10 +90,11 @@ impl Redactor {
     /// knows the measurement.
     ///
     /// # Errors
-    /// [`Error::BeingSealed`] when it cannot be done yet; [`Error::Unusable`] for a can that cannot be read; those of the lakes,
+    /// [`Error::WithoutCan`] when an archive cannot be made anew; [`Error::BeingSealed`] when it cannot be done yet; [`Error::Unusable`] for a can that cannot be read; those of the lakes,
     /// the disk and the catalog. The mark is there then, or nothing was done.
     pub async fn run(&self, uid: &Uid, reason: &str) -> Result<Option<Redacted>, Error> {
         let buckets = self.buckets(uid).await?;
+        self.expect_cans(uid).await?;
         let Some((redaction, was_marked)) = self.mark(uid, reason, &buckets).await? else {
             return Ok(None);
         };
@@ -150,6 +151,24 @@ impl Redactor {
         let files = self.catalog.files_with(&uid.to_string()).await?.into_iter();
         let files = files.filter_map(|file| file.parse::<BucketFile>().ok());
         Ok(files.map(|file| file.bucket).collect())
+    }
+
+    /// Refuses when an archive that has it cannot be made anew. A can that is marked to go stays: it is needed.
+    async fn expect_cans(&self, uid: &Uid) -> Result<(), Error> {
+        let (raw, indexes) = (&self.plant.raw, Indexes::new(self.plant.raw.clone()));
+        for file in self.catalog.files_with(&uid.to_string()).await? {
+            let Ok(file) = file.parse::<BucketFile>() else {
+                continue;
+            };
+            let state = indexes.state(file.bucket).await?;
+            if state.expired_cans.contains(&file.name) {
+                return Err(Error::WithoutCan { file });
+            }
+            if state.marked_cans.contains(&file.name) {
+                raw.delete(&Key::expired(&file, Expired::Can)).await?;
+            }
+        }
+        Ok(())
     }
 
     /// Writes down what is redacted, unless it is written down. From then on no archive is made with it.

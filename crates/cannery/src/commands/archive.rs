@@ -8,7 +8,7 @@ use cannery_formats::can::{BucketFile, CannedFile, CannedObject};
 use cannery_formats::{BucketDate, Uid};
 use cannery_lake::Mirrors;
 use cannery_pipeline::autoclave::{Autoclave, AutoclaveReport};
-use cannery_pipeline::bucket::sealed_files;
+use cannery_pipeline::bucket::{expired, sealed_files};
 use cannery_pipeline::canning::Canner;
 use cannery_pipeline::centrifuge::{Centrifuge, CentrifugeReport, Target};
 use cannery_pipeline::generation;
@@ -151,8 +151,14 @@ async fn autoclave_all(
     generation::claim(&works.plant, &autoclave.rules.edition()).await?;
     for bucket in &args.buckets {
         let cans = works.cans(*bucket).await?;
+        let expired = expired(&works.plant.raw, *bucket).await?;
         let bar = context.output.steps(cans.len() as u64, "cans");
         for can in &cans {
+            if expired.cans.contains(&can.filename.name) {
+                bar.suspend(|| kept_no_longer(&can.filename, context));
+                bar.inc(1);
+                continue;
+            }
             let key = key_of(Stage::Autoclave, &can.filename);
             let bytes = |report: &AutoclaveReport| (report.bytes_in, report.bytes_out);
             let work = autoclave.run(can);
@@ -180,6 +186,12 @@ async fn autoclave_all(
     Ok(ExitCode::Ok)
 }
 
+fn kept_no_longer(file: &BucketFile, context: &Context) {
+    let text = format!("{file}: kept no longer");
+    let value = json!({ "file": file });
+    context.output.event("kept_no_longer", text, &value);
+}
+
 /// Loads the archives of a bucket into the catalog.
 pub(crate) async fn centrifuge(args: &BucketArgs, context: &Context) -> Result<ExitCode, Failure> {
     let works = Works::open(context).await?;
@@ -205,10 +217,23 @@ async fn centrifuge_all(
     let mut dates = BTreeSet::new();
     for bucket in &args.buckets {
         let cans = works.cans(*bucket).await?;
+        let expired = expired(&works.plant.raw, *bucket).await?;
         let bar = context.output.steps(cans.len() as u64, "archives");
         for can in cans {
+            let (name, file) = (&can.filename.name, can.filename.to_string());
+            if expired.archives.contains(name) {
+                bar.suspend(|| kept_no_longer(&can.filename, context));
+                bar.inc(1);
+                continue;
+            }
+            // Newer rules cannot make it anew without its can: it stays where it is.
+            let known = match expired.cans.contains(name) {
+                true => centrifuge.catalog.known(&file).await?,
+                false => None,
+            };
+            let known = known.and_then(|known| known.facts.generation.parse().ok());
             let target = Target {
-                generation,
+                generation: known.unwrap_or(generation),
                 file: can.filename,
                 replaces: Vec::new(),
             };

@@ -247,6 +247,10 @@ mod tests {
             (r#"{"keep": {"a/b": {"canned": "1d"}}}"#, "`keep.a/b`"),
             (r#"{"keep": {"ndt": {}}}"#, "`keep.ndt` says nothing"),
             (
+                r#"{"keep": {"ndt": {"canned": "1d"}, "NDT": {"canned": "2d"}}}"#,
+                "twice",
+            ),
+            (
                 r#"{"keep": {"*": {"autoclaved": "1d"}}}"#,
                 "`keep.*`: `autoclaved` (1d) needs a `canned` that is not longer",
             ),

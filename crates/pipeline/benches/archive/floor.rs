@@ -48,5 +48,7 @@ pub(crate) fn ratarmount(folder: &Path, chosen: &Chosen) -> Result<f64, String> 
         .map_err(|error| error.to_string())?;
     let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
     let errors = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-    text.parse().map_err(|_| format!("{text} {errors}"))
+    // Before that it tells what it does.
+    let last = text.lines().last().unwrap_or_default();
+    last.parse().map_err(|_| format!("{text} {errors}"))
 }

@@ -72,8 +72,13 @@ pub(crate) struct BucketState {
     pub(crate) has_open_cans: bool,
     /// The others.
     pub(crate) cans: BTreeSet<FileName>,
-    /// Cans, and archives, that were removed on purpose, or are about to be.
+    /// Whether some of those before the seal are of feeds, whose indexes stay for good.
+    pub(crate) has_open_feed_cans: bool,
+    /// Cans that are marked to go, or are gone.
+    pub(crate) marked_cans: BTreeSet<FileName>,
+    /// Those of them that are gone.
     pub(crate) expired_cans: BTreeSet<FileName>,
+    /// Archives that are gone on purpose, or go right now.
     pub(crate) expired_archives: BTreeSet<FileName>,
 }
 
@@ -87,13 +92,15 @@ impl BucketState {
             is_sealed: false,
             has_open_cans: false,
             cans: BTreeSet::new(),
+            has_open_feed_cans: false,
+            marked_cans: BTreeSet::new(),
             expired_cans: BTreeSet::new(),
             expired_archives: BTreeSet::new(),
         };
         for entry in entries {
             let Some((_, object)) = entry.key.as_canned() else {
                 match entry.key.as_expired() {
-                    Some((file, Expired::Can)) => state.expired_cans.insert(file.name),
+                    Some((file, Expired::Can)) => state.marked_cans.insert(file.name),
                     Some((file, Expired::Archive)) => state.expired_archives.insert(file.name),
                     None => false,
                 };
@@ -104,7 +111,10 @@ impl BucketState {
                 CannedObject::OpenIndex(name) if name == decision() => state.is_decided = true,
                 CannedObject::OpenIndex(name) => state.open.push(OpenIndex { name, entry }),
                 CannedObject::SealedIndex => state.is_sealed = true,
-                CannedObject::Open { .. } => state.has_open_cans = true,
+                CannedObject::Open { kind, .. } => {
+                    state.has_open_cans = true;
+                    state.has_open_feed_cans |= matches!(kind, Kind::Feed(_));
+                }
                 CannedObject::Sealed { name, .. } | CannedObject::Plain(name) => {
                     state.cans.insert(name);
                 }
@@ -112,6 +122,8 @@ impl BucketState {
             }
         }
         state.open.sort_by(|a, b| a.name.cmp(&b.name));
+        let gone = state.marked_cans.difference(&state.cans);
+        state.expired_cans = gone.cloned().collect();
         state
     }
 
@@ -127,9 +139,18 @@ impl BucketState {
 
     /// Whether cans are left that the seal has replaced.
     pub(crate) fn is_to_be_swept(&self) -> bool {
+        self.is_sealed && (self.has_open_cans || self.has_open_indexes())
+    }
+
+    /// Whether something is left that is compared with the sealed cans when it goes. A can that nobody committed is not.
+    pub(crate) fn needs_sealed_cans(&self) -> bool {
+        self.has_open_feed_cans || self.has_open_indexes()
+    }
+
+    /// Whether indexes of open cans are there that go with them.
+    fn has_open_indexes(&self) -> bool {
         let is_feed = |kind: &Kind| matches!(kind, Kind::Feed(_));
-        let left = self.open.iter().any(|index| !is_feed(&index.name.kind));
-        self.is_sealed && (self.has_open_cans || left)
+        self.open.iter().any(|index| !is_feed(&index.name.kind))
     }
 
     /// The number of the next can of a kind.

@@ -7,6 +7,7 @@ use cannery_catalog::{Decision, FileFacts, Filter, KnownFile, Place, decide};
 use cannery_formats::archive::{Entry as Line, Generation, IndexReader};
 use cannery_formats::can::{BucketFile, CannedFile, CannedObject, FileName};
 use cannery_formats::gz_lines::IndexLimits;
+use cannery_formats::key::AutoclavedObject;
 use cannery_formats::{BucketDate, Key};
 use cannery_lake::{Entry, ErrorKind, Lake};
 use futures::stream::{self, StreamExt as _};
@@ -75,8 +76,19 @@ impl<'c> Look<'c> {
     }
 
     fn note(&mut self, problem: Problem, subject: &dyn fmt::Display, why: &dyn fmt::Display) {
+        let key = Key::new(subject.to_string()).ok();
+        let archive = key.and_then(|key| match key.as_autoclaved()? {
+            (_, _, AutoclavedObject::File(name) | AutoclavedObject::FileIndex(name)) => Some(name),
+            (_, _, AutoclavedObject::SealedIndex) => None,
+        });
+        let cans = &self.holdings.cans;
+        let can_be_made = archive.is_some_and(|name| {
+            let can = Key::canned(&BucketFile::new(self.bucket, name));
+            cans.iter().any(|entry| entry.key == can)
+        });
         let bucket = Some(self.bucket);
-        self.found.push(Finding::new(problem, bucket, subject, why));
+        self.found
+            .push(Finding::new(problem, bucket, subject, why, can_be_made));
     }
 
     /// Reads the index of the sealed bucket, and those of its open cans.

@@ -51,18 +51,21 @@ pub struct Finding {
 }
 
 impl Finding {
+    /// `can_be_made` says that it is an archive whose can is there.
     pub(super) fn new(
         problem: Problem,
         bucket: Option<BucketDate>,
         subject: &dyn fmt::Display,
         why: &dyn fmt::Display,
+        can_be_made: bool,
     ) -> Self {
         let bucket = bucket.map(|bucket| bucket.to_string());
+        let subject = subject.to_string();
         Self {
             problem,
-            next: problem.next(bucket.as_deref().unwrap_or("DATE")),
+            next: problem.next(bucket.as_deref().unwrap_or("DATE"), can_be_made),
             bucket,
-            subject: subject.to_string(),
+            subject,
             why: why.to_string(),
         }
     }
@@ -75,8 +78,14 @@ impl fmt::Display for Finding {
 }
 
 impl Problem {
-    fn next(self, bucket: &str) -> String {
+    fn next(self, bucket: &str, can_be_made: bool) -> String {
         match self {
+            Self::Missing if can_be_made => {
+                format!("run `cannery autoclave {bucket}`, which makes it again of its can")
+            }
+            Self::DamagedIndex | Self::WrongSize | Self::Damaged if can_be_made => format!(
+                "remove the archive and its index with `cannery lake rm`, and run `cannery autoclave {bucket}`, which makes them again of the can"
+            ),
             Self::DamagedIndex | Self::Missing | Self::WrongSize | Self::Damaged => {
                 "put a sound copy in its place, from a mirror or a version of the bucket".to_owned()
             }

@@ -15,6 +15,7 @@ use cannery_formats::redaction::Redaction;
 use crate::blocking::blocking;
 use crate::error::Error;
 use crate::fetch_file::fetch_file;
+use crate::redact::Redactions;
 use crate::stage::Plant;
 use crate::verify::{Finding, damage};
 
@@ -24,12 +25,21 @@ const BUFFER_BYTES: usize = 256 << 10;
 
 type Blobs = BTreeMap<TextName, Vec<BadBlob>>;
 
+/// What an archive leaves to the can.
+pub(super) enum Left {
+    /// These pieces.
+    Pieces(Vec<BadPiece>),
+    /// Something is still to be taken out of it.
+    Redacted,
+}
+
 /// Reads a can from end to end, and what the index of its archive says to be no measurement; or what is wrong with it.
 pub(super) async fn read(
     plant: &Plant,
     record: &CannedFile,
     index: Bytes,
-) -> Result<Result<Vec<BadPiece>, Finding>, Error> {
+    redactions: Redactions,
+) -> Result<Result<Left, Finding>, Error> {
     let key = Key::canned(&record.filename);
     let input = match fetch_file(&plant.raw, &key, &plant.scratch).await {
         Ok(input) => input,
@@ -37,13 +47,15 @@ pub(super) async fn read(
     };
     let can = record.clone();
     let pieces = blocking(move || {
-        let blobs = named_in(&index)?;
+        let Some(blobs) = named_in(&index, &redactions)? else {
+            return Ok(Left::Redacted);
+        };
         let input = BufReader::with_capacity(BUFFER_BYTES, input.begin());
-        pieces_of(input, &can, &blobs)
+        pieces_of(input, &can, &blobs).map(Left::Pieces)
     });
     let failed = |why: io::Error| Error::scratch(plant.scratch.folder(), why);
     match pieces.await.map_err(failed)? {
-        Ok(pieces) => Ok(Ok(pieces)),
+        Ok(left) => Ok(Ok(left)),
         Err(ArchiveFault::Io(why)) => Err(failed(why)),
         Err(fault) => Ok(Err(Finding {
             key,
@@ -52,8 +64,9 @@ pub(super) async fn read(
     }
 }
 
-/// What an index names as bad. What was redacted is none: it shall be nowhere.
-fn named_in(index: &[u8]) -> Result<Blobs, ArchiveFault> {
+/// What an index names as bad; nothing when it has a measurement that no archive may hold. What was redacted is not bad: it
+/// shall be nowhere.
+fn named_in(index: &[u8], redactions: &Redactions) -> Result<Option<Blobs>, ArchiveFault> {
     let mut reader = IndexReader::new(index, IndexLimits::default());
     let (mut blobs, mut report, mut bytes) = (Blobs::new(), None, 0_u64);
     while let Some(entry) = reader.next()? {
@@ -64,6 +77,13 @@ fn named_in(index: &[u8]) -> Result<Blobs, ArchiveFault> {
                 let name = report.clone();
                 let name = name.ok_or(ArchiveFault::Damaged("a piece is of no report".into()))?;
                 blobs.entry(name).or_default().push(blob);
+            }
+            Entry::Datum { datum, .. }
+                if datum
+                    .id
+                    .is_some_and(|uid| redactions.info_of(&uid).is_some()) =>
+            {
+                return Ok(None);
             }
             Entry::BadBlob(_)
             | Entry::File(_)
@@ -76,7 +96,7 @@ fn named_in(index: &[u8]) -> Result<Blobs, ArchiveFault> {
         }
     }
     match bytes <= BYTES_MAX {
-        true => Ok(blobs),
+        true => Ok(Some(blobs)),
         false => Err(ArchiveFault::TooLarge(format!(
             "{bytes} bytes of its reports are no measurements, more than are copied before a can goes"
         ))),

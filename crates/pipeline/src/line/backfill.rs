@@ -124,7 +124,7 @@ impl Line {
         }
         if backfill.wants(Stage::Expire) {
             let standing = self.standing(state).await?;
-            let over = self.over(state, &standing.loaded).await?;
+            let over = self.over(state, &standing).await?;
             let has_kind =
                 |key: &StageKey| key.kind.as_ref().is_none_or(|kind| backfill.has_kind(kind));
             keys.extend(over.into_iter().filter(has_kind));

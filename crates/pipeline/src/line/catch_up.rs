@@ -66,7 +66,7 @@ impl CaughtUp {
 pub(super) struct Standing {
     bucket: BucketDate,
     generation: Generation,
-    archived: BTreeSet<FileName>,
+    pub(super) archived: BTreeSet<FileName>,
     pub(super) loaded: BTreeMap<String, Generation>,
     /// Files with rows that the features of this line would make anew.
     outdated: BTreeSet<String>,
@@ -76,7 +76,7 @@ pub(super) struct Standing {
 }
 
 /// What a can lacks.
-struct Lacking {
+pub(super) struct Lacking {
     stage: Stage,
     priority: Priority,
     /// The generation in which its archive is to be loaded.
@@ -84,7 +84,7 @@ struct Lacking {
 }
 
 impl Standing {
-    fn lacks(&self, name: &FileName) -> Option<Lacking> {
+    pub(super) fn lacks(&self, name: &FileName) -> Option<Lacking> {
         let file = BucketFile::new(self.bucket, name.clone()).to_string();
         let loaded = self.loaded.get(&file);
         if self.expired_archives.contains(name) {
@@ -163,7 +163,7 @@ impl Line {
                     entries.push(self.entry(&key, Priority::UPDATES)?);
                 }
             }
-            for key in self.over(&state, &standing.loaded).await? {
+            for key in self.over(&state, &standing).await? {
                 caught.to_expire += 1;
                 entries.push(self.entry(&key, Priority::UPDATES)?);
             }

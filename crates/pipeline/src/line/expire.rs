@@ -1,18 +1,16 @@
 //! What is kept no longer is to go.
 
-use std::collections::BTreeMap;
-
-use cannery_formats::archive::Generation;
 use cannery_formats::can::{BucketFile, Expired, FileName};
 use cannery_formats::{Key, Kind};
 use cannery_journal::worker::Work;
-use cannery_lake::ErrorKind;
 
+use super::catch_up::Standing;
 use super::follow::file_key;
 use super::stages::complaint;
 use super::{Finished, Line};
 use crate::cans::BucketState;
 use crate::error::Error;
+use crate::expire::{MARKED_FOR, has};
 use crate::stage::{Stage, StageKey};
 
 impl Line {
@@ -20,17 +18,19 @@ impl Line {
     pub(super) async fn over(
         &self,
         state: &BucketState,
-        loaded: &BTreeMap<String, Generation>,
+        standing: &Standing,
     ) -> Result<Vec<StageKey>, Error> {
         let (keep, now) = (&self.0.parts.keep, self.0.parts.plant.clock.now());
         let mut over = Vec::new();
         let may_be = state.is_sealed && keep.is_any_over(state.bucket, now);
-        if !may_be || state.is_to_be_swept() {
+        if !may_be || state.needs_sealed_cans() {
             return Ok(over);
         }
         let has_archive = |name: &FileName| {
             let file = BucketFile::new(state.bucket, name.clone()).to_string();
-            !state.expired_archives.contains(name) || loaded.contains_key(&file)
+            !state.expired_archives.contains(name)
+                || standing.archived.contains(name)
+                || standing.loaded.contains_key(&file)
         };
         let sealed = Key::canned_index(state.bucket);
         let names = self.0.indexes.names(&sealed).await?;
@@ -42,7 +42,8 @@ impl Line {
             let of_kind = keep.over(&kind, state.bucket, now);
             let can = of_kind.can && state.cans.contains(&name);
             let archive = of_kind.archive && has_archive(&name);
-            if !can && !archive {
+            // What is made again right now is not proven yet.
+            if !(can || archive) || standing.lacks(&name).is_some() {
                 continue;
             }
             let key = file_key(Stage::Expire, state.bucket, kind, &name);
@@ -73,17 +74,19 @@ impl Line {
         }
         Ok(Finished {
             complaint: complaint(&report.kept),
+            again: report.is_marked.then_some(MARKED_FOR.unsigned_abs()),
             ..Finished::new((report.bytes_in, 0), &report)
         })
     }
 
     /// Whether a file was removed on purpose.
     pub(super) async fn is_expired(&self, file: &BucketFile, what: Expired) -> Result<bool, Error> {
-        let mark = Key::expired(file, what);
-        match self.0.parts.plant.raw.head(&mark).await {
-            Ok(_) => Ok(true),
-            Err(error) if error.kind == ErrorKind::Absent => Ok(false),
-            Err(error) => Err(error.into()),
-        }
+        let raw = &self.0.parts.plant.raw;
+        let is_marked = has(raw, &Key::expired(file, what)).await?;
+        Ok(match what {
+            // A mark comes a day before a can goes.
+            Expired::Can => is_marked && !has(raw, &Key::canned(file)).await?,
+            Expired::Archive => is_marked,
+        })
     }
 }

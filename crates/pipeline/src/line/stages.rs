@@ -311,6 +311,11 @@ impl Line {
             {
                 return Ok(Finished::nothing());
             }
+            Err(Error::NoIndex { .. }) if self.is_expired(&target.file, Expired::Can).await? => {
+                // Newer rules could not make it: it stays where it is.
+                self.stays(&target, work).await?;
+                return Ok(Finished::nothing());
+            }
             ran => ran?,
         };
         self.after_centrifuge(&report, work).await?;
@@ -324,6 +329,16 @@ impl Line {
             ),
             _ => Finished::new((bytes_in, 0), &report),
         })
+    }
+
+    /// An archive that is in no other generation than the catalog says is looked at there.
+    async fn stays(&self, target: &Target, work: &Work) -> Result<(), Error> {
+        let name = target.file.to_string();
+        let known = self.0.parts.catalog.known(&name).await?;
+        match known.is_some_and(|known| known.facts.generation != target.generation.to_string()) {
+            true => self.load_again(&name, work).await,
+            false => Ok(()),
+        }
     }
 
     /// The open cans that the catalog may forget when this file is loaded: all other sealed cans with their reports are

@@ -55,6 +55,7 @@ impl Trouble {
             | Error::NamesTaken { .. }
             | Error::NoIndex { .. } => Self::Doubtful,
             Error::Unusable { .. }
+            | Error::WithoutCan { .. }
             | Error::NotAsLoaded { .. }
             | Error::NoArchive { .. }
             | Error::Refused { .. }

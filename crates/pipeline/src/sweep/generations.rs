@@ -18,7 +18,7 @@ use super::files::{Loaded, loaded};
 use super::{Stays, SweepReport, Sweeper, keys};
 use crate::archive_index::INDEX_BYTES_MAX;
 use crate::blocking::blocking;
-use crate::cans::Indexes;
+use crate::cans::{BucketState, Indexes};
 use crate::error::Error;
 use crate::generation::{counting, current};
 use crate::verify::{Finding, Verifier};
@@ -37,6 +37,8 @@ struct Proof<'s> {
     counting: BTreeSet<FileName>,
     /// Those of them that were removed on purpose.
     expired_cans: BTreeSet<FileName>,
+    /// Archives that were removed on purpose, with the reports that they had.
+    expired_archives: BTreeMap<FileName, BTreeSet<TextName>>,
     /// Archives of the generation in force that were read: their reports, or what is wrong.
     verified: BTreeMap<FileName, Result<BTreeSet<TextName>, Finding>>,
     bytes_in: u64,
@@ -137,6 +139,7 @@ impl<'s> Proof<'s> {
             current,
             loaded: loaded(&sweeper.catalog, bucket).await?,
             counting: counting(&indexes, &state).await?,
+            expired_archives: expired_archives(&indexes, &state).await?,
             expired_cans: state.expired_cans,
             verified: BTreeMap::new(),
             bytes_in: 0,
@@ -153,6 +156,9 @@ impl<'s> Proof<'s> {
         let file = BucketFile::new(self.bucket, name.clone());
         let archive = Key::autoclaved(generation, &file);
         let index = Key::autoclaved_file_index(generation, &file);
+        if self.expired_archives.contains_key(name) {
+            return Ok(Ok(vec![index, archive]));
+        }
         if let Some(loaded) = self.loaded.get(&file.to_string()) {
             // Newer rules cannot make it again.
             if loaded.generation == generation && self.expired_cans.contains(name) {
@@ -205,7 +211,8 @@ impl<'s> Proof<'s> {
                 false => return Ok(Err(Stays::Waits)),
             }
         }
-        let mut there = BTreeSet::new();
+        let expired = self.expired_archives.values();
+        let mut there: BTreeSet<TextName> = expired.flatten().cloned().collect();
         for file in successors {
             match self.verify(&file.name).await? {
                 Ok(theirs) => there.extend(theirs),
@@ -247,6 +254,25 @@ impl<'s> Proof<'s> {
         let read = read.map_err(|why| Error::scratch(plant.scratch.folder(), why))?;
         Ok(read.ok())
     }
+}
+
+/// The archives of a bucket that were removed on purpose, with the reports that they had.
+async fn expired_archives(
+    indexes: &Indexes,
+    state: &BucketState,
+) -> Result<BTreeMap<FileName, BTreeSet<TextName>>, Error> {
+    let mut expired = BTreeMap::new();
+    if state.expired_archives.is_empty() {
+        return Ok(expired);
+    }
+    for record in indexes.read(&Key::canned_index(state.bucket)).await?.files {
+        if state.expired_archives.contains(&record.filename.name) {
+            let texts = record.texts().iter();
+            let texts = texts.map(|text| text.textname.clone()).collect();
+            expired.insert(record.filename.name, texts);
+        }
+    }
+    Ok(expired)
 }
 
 fn reports_of(index: &[u8]) -> Result<BTreeSet<TextName>, ArchiveFault> {

@@ -6,14 +6,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cannery_formats::can::{BucketFile, Expired};
-use cannery_formats::{BucketDate, Key, Kind};
+use cannery_formats::redaction::Redaction;
+use cannery_formats::{BucketDate, Key, Kind, Uid};
 use cannery_lake::Lake;
+use cannery_pipeline::Error;
 use cannery_pipeline::autoclave::Autoclave;
 use cannery_pipeline::check::{self, Checker};
 use cannery_pipeline::clear::Clearer;
 use cannery_pipeline::expire::{ExpireReport, Expirer};
 use cannery_pipeline::features::Features;
 use cannery_pipeline::keep::{Keep, Spans};
+use cannery_pipeline::redact::Redactor;
 use cannery_runtime::RealDisk;
 
 use crate::can_kit::{Works, lake_on};
@@ -21,6 +24,7 @@ use crate::generations::{current, stricter};
 use crate::line::check;
 use crate::line_kit::Mill;
 use crate::rebuilding::{is_equal, somewhere};
+use crate::redacting::redactor;
 use crate::sweeping::{GRACE, few, objects, sealed_with, sweep, verify};
 use crate::troubled::{Death, Troubled};
 
@@ -43,10 +47,7 @@ fn keep(autoclaved: Option<u32>) -> Keep {
         canned: Some(10 * DAY),
         autoclaved: autoclaved.map(|days| days * DAY),
     };
-    Keep {
-        kinds: [(ndt().0, spans)].into(),
-        others: Spans::default(),
-    }
+    Keep::new([(ndt().0, spans)], Spans::default())
 }
 
 /// A sealed bucket a few days later, swept or not, one report of which has a piece that is no measurement; and its measurements.
@@ -78,6 +79,17 @@ async fn expire(mill: &Mill, keep: Keep) -> ExpireReport {
     let (kind, file) = ndt();
     let expirer = expirer_on(mill, &mill.works.lake, keep);
     expirer.file(&kind, &file).await.unwrap()
+}
+
+/// The same with the day between the mark and the end.
+async fn expire_wholly(mill: &Mill, keep: Keep) -> ExpireReport {
+    let report = expire(mill, keep.clone()).await;
+    if !report.is_marked {
+        return report;
+    }
+    assert_eq!(report.removed, []);
+    mill.simulated.advance(DAY).await;
+    expire(mill, keep).await
 }
 
 async fn has(mill: &Mill, key: &Key) -> bool {
@@ -130,6 +142,14 @@ async fn catch_up(mill: &Mill) -> u64 {
     caught.to_expire
 }
 
+/// The same with the day between the mark and the end.
+async fn catch_up_wholly(mill: &Mill) -> u64 {
+    let files = catch_up(mill).await;
+    mill.simulated.advance(DAY).await;
+    catch_up(mill).await;
+    files
+}
+
 fn gunzip(bytes: &[u8]) -> String {
     let mut text = String::new();
     let mut reader = flate2::read::MultiGzDecoder::new(bytes);
@@ -146,6 +166,11 @@ async fn a_can_goes_and_all_of_its_measurements_stay() {
     assert_eq!(catch_up(&mill).await, 0, "it is too early");
     mill.simulated.advance(9 * DAY).await;
     assert_eq!(catch_up(&mill).await, 1);
+    assert!(has(&mill, &Key::expired(&file, Expired::Can)).await);
+    assert!(has(&mill, &Key::canned(&file)).await, "it goes a day later");
+    verify(&mill).await;
+    mill.simulated.advance(DAY).await;
+    catch_up(&mill).await;
     let after = objects(&mill).await;
     let gone: Vec<&String> = before.iter().filter(|key| !after.contains(key)).collect();
     let can = Key::canned(&file).to_string();
@@ -165,6 +190,18 @@ async fn a_can_goes_and_all_of_its_measurements_stay() {
     let alive = mill.alive().await.into_iter();
     let cans: Vec<_> = alive.filter(|(key, _)| key.starts_with("can/")).collect();
     assert_eq!(cans, [], "nothing is canned again");
+    let uid = mill.measurements().await.into_values();
+    let uid = uid.filter(|found| found.file == file.to_string());
+    let uid = uid.map(|found| found.uid).next().unwrap().parse().unwrap();
+    let refused = redactor(&mill, &mill.works.lake).run(&uid, "asked").await;
+    assert!(
+        matches!(refused, Err(Error::WithoutCan { .. })),
+        "{refused:?}"
+    );
+    assert!(
+        !has(&mill, &Key::redaction(&uid)).await,
+        "nothing was changed"
+    );
     let line = mill.line().await;
     let (kind, _) = ndt();
     mill.add(&format!("autoclave/2017-01-01/{kind}/{}", file.name))
@@ -183,7 +220,7 @@ async fn an_archive_goes_after_its_can_with_what_the_catalog_has_of_it() {
     let of_ndt = of_ndt.filter(|found| found.file == file.to_string());
     let of_ndt: Vec<String> = of_ndt.map(|found| found.uid).collect();
     assert!(of_ndt.len() > 2);
-    assert_eq!(catch_up(&mill).await, 1);
+    assert_eq!(catch_up_wholly(&mill).await, 1);
     let left = objects(&mill).await;
     let left = left.iter().filter(|key| key.contains("/ndt.0.tar"));
     let left: Vec<&str> = left.map(|key| key.rsplit_once('/').unwrap().0).collect();
@@ -299,7 +336,7 @@ async fn newer_rules_take_over_without_it() {
     mill.keep = keep(None);
     mill.timing.sweep_grace = GRACE;
     mill.simulated.advance(30 * DAY).await;
-    assert_eq!(catch_up(&mill).await, 1);
+    assert_eq!(catch_up_wholly(&mill).await, 1);
     let old = current(&mill).await.in_force.generation;
     mill.rules = Arc::new(stricter());
     catch_up(&mill).await;
@@ -343,17 +380,89 @@ async fn newer_rules_take_over_without_it() {
 }
 
 #[tokio::test]
+async fn a_can_that_is_only_marked_is_one_like_others() {
+    let (mut mill, expected) = settled(true).await;
+    let (_, file) = ndt();
+    mill.simulated.advance(30 * DAY).await;
+    assert!(expire(&mill, keep(None)).await.is_marked);
+    // Newer rules make an archive of it; then the day begins again, for others may have begun something since.
+    mill.rules = Arc::new(stricter());
+    catch_up(&mill).await;
+    let generation = current(&mill).await.in_force.generation;
+    let found = mill.measurements().await;
+    assert!(found.keys().eq(expected.keys()));
+    assert!(
+        found
+            .values()
+            .all(|found| found.generation == generation.to_string())
+    );
+    // Somebody wants a measurement of it to go for good, and has not come to it.
+    mill.simulated.advance(2 * DAY).await;
+    let uid = found.values().find(|found| found.file == file.to_string());
+    let uid: Uid = uid.unwrap().uid.parse().unwrap();
+    let redaction = Redaction {
+        uid,
+        reason: "asked".to_owned(),
+        buckets: [file.bucket].into(),
+        redacted: mill.clock().now(),
+        by: "test".to_owned(),
+    };
+    mill.works
+        .put(&Key::redaction(&uid), &redaction.to_object())
+        .await;
+    let report = expire(&mill, keep(None)).await;
+    assert!(report.is_waiting && report.removed.is_empty(), "{report:?}");
+    // Whoever does it needs the can, and takes the mark away.
+    let redactor = Redactor {
+        rules: Arc::clone(&mill.rules),
+        ..redactor(&mill, &mill.works.lake)
+    };
+    assert!(redactor.run(&uid, "asked").await.unwrap().is_some());
+    assert!(!has(&mill, &Key::expired(&file, Expired::Can)).await);
+    assert!(expire(&mill, keep(None)).await.is_marked);
+    mill.simulated.advance(DAY).await;
+    let report = expire(&mill, keep(None)).await;
+    assert!(report.removed.contains(&Key::canned(&file)), "{report:?}");
+    let mark = Key::expired(&file, Expired::Can);
+    let mark = mill.works.lake.get(&mark, 1 << 20).await.unwrap();
+    assert!(!gunzip(&mark.bytes).contains("redacted"), "it is nowhere");
+}
+
+#[tokio::test]
+async fn hours_of_a_feed_go_too_and_nothing_is_missed() {
+    let (mut mill, _) = settled(true).await;
+    let spans = Spans {
+        canned: Some(10 * DAY),
+        autoclaved: Some(10 * DAY),
+    };
+    mill.keep = Keep::new([("feed-f".parse().unwrap(), spans)], Spans::default());
+    mill.simulated.advance(30 * DAY).await;
+    assert_eq!(catch_up_wholly(&mill).await, 1);
+    assert!(
+        mill.files()
+            .await
+            .iter()
+            .all(|file| !file.contains("feed-f"))
+    );
+    agree(&mill, "feeds.db").await;
+}
+
+#[tokio::test]
 async fn a_death_at_any_request_is_made_up_for() {
     let (kind, file) = ndt();
     let (whole, _) = settled(true).await;
     whole.simulated.advance(30 * DAY).await;
-    assert_eq!(expire(&whole, keep(Some(20))).await.kept, []);
+    assert_eq!(expire_wholly(&whole, keep(Some(20))).await.kept, []);
     let whole = objects(&whole).await;
-    for after_effect in [false, true] {
+    for (is_marked, after_effect) in [(false, true), (true, false), (true, true)] {
         for request in 1.. {
-            let context = format!("dead at request {request}, after: {after_effect}");
+            let context = format!("marked: {is_marked}, dead at {request}, after: {after_effect}");
             let (mill, expected) = settled(true).await;
             mill.simulated.advance(30 * DAY).await;
+            if is_marked {
+                assert!(expire(&mill, keep(Some(20))).await.is_marked);
+                mill.simulated.advance(DAY).await;
+            }
             let death = Death {
                 request,
                 after_effect,
@@ -372,12 +481,13 @@ async fn a_death_at_any_request_is_made_up_for() {
             if !has(&mill, &Key::expired(&file, Expired::Archive)).await {
                 check(&mill, &expected).await;
             }
-            assert_eq!(expire(&mill, keep(Some(20))).await.kept, [], "{context}");
+            let report = expire_wholly(&mill, keep(Some(20))).await;
+            assert_eq!(report.kept, [], "{context}");
             assert_eq!(objects(&mill).await, whole, "{context}");
             let known = mill.catalog.known(&file.to_string()).await.unwrap();
             assert!(known.is_none(), "{context}");
             if ended {
-                assert!(request > 15, "{context}");
+                assert!(request > 10, "{context}");
                 break;
             }
         }

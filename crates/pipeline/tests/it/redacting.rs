@@ -26,7 +26,7 @@ use crate::sweeping::{few, sealed};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
-fn redactor(mill: &Mill, lake: &Lake) -> Redactor {
+pub(crate) fn redactor(mill: &Mill, lake: &Lake) -> Redactor {
     let mut plant = mill.works.plant(lake);
     plant.clock = mill.clock();
     plant.frame_bytes = 8_000;

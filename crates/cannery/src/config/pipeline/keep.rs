@@ -1,6 +1,6 @@
 //! How long cans and archives are kept.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use cannery_formats::Kind;
 use cannery_pipeline::keep::{Keep, Spans};
@@ -31,6 +31,15 @@ pub(crate) struct KeepConfig(BTreeMap<String, RawSpans>);
 
 impl KeepConfig {
     pub(super) fn check(raw: BTreeMap<String, RawSpans>) -> Result<Self, String> {
+        let mut spellings = BTreeSet::new();
+        if let Some(twice) = raw
+            .keys()
+            .find(|name| !spellings.insert(name.to_ascii_lowercase()))
+        {
+            return Err(format!(
+                "`keep.{twice}` is there twice: kinds are the same in upper and lower case"
+            ));
+        }
         let others = raw.get(OTHERS).copied().unwrap_or_default();
         for (name, own) in &raw {
             if name != OTHERS && name.parse::<Kind>().is_err() {
@@ -64,9 +73,6 @@ impl KeepConfig {
         };
         let kinds = self.0.iter();
         let kinds = kinds.filter_map(|(name, raw)| Some((name.parse().ok()?, spans(raw))));
-        Keep {
-            kinds: kinds.collect(),
-            others: self.0.get(OTHERS).map(spans).unwrap_or_default(),
-        }
+        Keep::new(kinds, self.0.get(OTHERS).map(spans).unwrap_or_default())
     }
 }
