@@ -11,6 +11,7 @@ mod archive_commands;
 #[cfg(feature = "real-servers")]
 mod archive_duckdb;
 mod archive_inspection;
+mod archive_keep;
 mod archive_page;
 #[cfg(feature = "real-servers")]
 mod archive_pictures;
