@@ -395,6 +395,18 @@ impl From<cannery_pipeline::Error> for Failure {
                 text,
                 "run it for one part of the range after the other, or with `--archived-only`",
             ),
+            cannery_pipeline::Error::WithoutCan { .. } => Self::new(
+                ExitCode::Error,
+                "without_can",
+                text,
+                "give its kind a shorter `autoclaved` below `pipeline.keep`, or leave it",
+            ),
+            cannery_pipeline::Error::NoIndex { .. } => Self::new(
+                ExitCode::Error,
+                "no_index",
+                text,
+                "run `cannery check`; if its can is kept no longer, run `cannery rebuild`",
+            ),
             cannery_pipeline::Error::Disagreed { .. } => Self::new(
                 ExitCode::Error,
                 "disagreed",

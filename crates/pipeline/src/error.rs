@@ -174,7 +174,7 @@ pub enum Error {
     },
     /// A measurement stands in an archive that cannot be made anew.
     #[error(
-        "archive `{file}` cannot be made anew without the measurement: its can was removed by `pipeline.keep`; nothing was changed, and only a shorter `autoclaved` there removes the archive"
+        "archive `{file}` cannot be made anew without the measurement: its can was removed by `pipeline.keep`; nothing was changed"
     )]
     WithoutCan {
         /// Which.

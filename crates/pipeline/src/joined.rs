@@ -172,8 +172,14 @@ impl Join<'_> {
         let (lake, key) = (self.lake, &self.key);
         for _ in 0..ROUNDS_MAX {
             let body = Body::File(file.path().to_owned());
-            if lake.put_new(key, body).await? != PutNew::Different {
-                return Ok(());
+            match lake.put_new(key, body).await? {
+                PutNew::Created => return Ok(()),
+                // It is as it should be, but older than one of its parts, and would be made again and again.
+                PutNew::Same => {
+                    lake.delete(key).await?;
+                    continue;
+                }
+                PutNew::Different => {}
             }
             let before = match lake.head(key).await {
                 Ok(head) => head,

@@ -10,6 +10,7 @@ use cannery_catalog::{Beside, Catalog, Decision, Difference};
 use cannery_formats::archive::Generation;
 use cannery_formats::can::BucketFile;
 use cannery_formats::{BucketDate, Key};
+use cannery_lake::ErrorKind;
 use futures::FutureExt as _;
 use serde::Serialize;
 
@@ -222,6 +223,12 @@ pub(crate) async fn load(
         let loaded = centrifuge.run(&target, &|| async { Ok(()) }.boxed()).await;
         let loaded = match loaded {
             Err(Error::Unusable { key, why, .. }) => {
+                report.left_out.push(Finding { key, why });
+                continue;
+            }
+            Err(Error::Lake(error)) if error.kind == ErrorKind::Absent => {
+                let why = "its index is there, and it is not".to_owned();
+                let key = Key::autoclaved(target.generation, &target.file);
                 report.left_out.push(Finding { key, why });
                 continue;
             }

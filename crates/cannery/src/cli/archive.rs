@@ -160,7 +160,7 @@ pub(crate) struct BackfillArgs {
     /// The last date, itself included
     #[arg(long, value_name = "DATE", value_parser = bucket)]
     pub(crate) to: BucketDate,
-    /// Which stage: can, seal, autoclave, centrifuge, verify, clear, sweep, aggregate or cover; may be given several times
+    /// Which stage: can, seal, autoclave, centrifuge, verify, clear, sweep, expire, aggregate or cover; may be given several times
     #[arg(long = "stage", value_name = "STAGE", required = true, value_parser = stage)]
     pub(crate) stages: Vec<Stage>,
     /// Reports of this kind alone: a test name, spool-DATATYPE or feed-ID
@@ -174,7 +174,7 @@ pub(crate) struct BackfillArgs {
 fn stage(text: &str) -> Result<Stage, String> {
     match text.parse() {
         Ok(Stage::Discover) | Err(_) => Err(
-            "a stage is one of can, seal, autoclave, centrifuge, verify, clear, sweep, aggregate, cover"
+            "a stage is one of can, seal, autoclave, centrifuge, verify, clear, sweep, expire, aggregate, cover"
                 .to_owned(),
         ),
         Ok(stage) => Ok(stage),

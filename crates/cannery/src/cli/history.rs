@@ -15,7 +15,7 @@ use crate::config::units::Span;
 /// Which executions, and how.
 #[derive(Debug, Args)]
 pub(crate) struct HistoryArgs {
-    /// Only this stage: discover, can, seal, autoclave, centrifuge, verify, clear, sweep, aggregate or cover
+    /// Only this stage: discover, can, seal, autoclave, centrifuge, verify, clear, sweep, expire, aggregate or cover
     #[arg(long, value_parser = stage)]
     pub(crate) stage: Option<Stage>,
     /// Only reports that arrived on this date, YYYY-MM-DD

@@ -155,7 +155,7 @@ async fn autoclave_all(
         let bar = context.output.steps(cans.len() as u64, "cans");
         for can in &cans {
             if expired.cans.contains(&can.filename.name) {
-                bar.suspend(|| kept_no_longer(&can.filename, context));
+                bar.suspend(|| kept_no_longer("its can is", &can.filename, context));
                 bar.inc(1);
                 continue;
             }
@@ -186,8 +186,8 @@ async fn autoclave_all(
     Ok(ExitCode::Ok)
 }
 
-fn kept_no_longer(file: &BucketFile, context: &Context) {
-    let text = format!("{file}: kept no longer");
+fn kept_no_longer(what: &str, file: &BucketFile, context: &Context) {
+    let text = format!("{file}: {what} kept no longer");
     let value = json!({ "file": file });
     context.output.event("kept_no_longer", text, &value);
 }
@@ -222,7 +222,7 @@ async fn centrifuge_all(
         for can in cans {
             let (name, file) = (&can.filename.name, can.filename.to_string());
             if expired.archives.contains(name) {
-                bar.suspend(|| kept_no_longer(&can.filename, context));
+                bar.suspend(|| kept_no_longer("it is", &can.filename, context));
                 bar.inc(1);
                 continue;
             }

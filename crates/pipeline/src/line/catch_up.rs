@@ -84,6 +84,13 @@ pub(super) struct Lacking {
 }
 
 impl Standing {
+    /// Whether nothing is known of an archive that cannot be made anew: it may be in another generation.
+    fn is_unknown(&self, name: &FileName) -> bool {
+        let file = BucketFile::new(self.bucket, name.clone()).to_string();
+        let is_there = self.archived.contains(name) || self.loaded.contains_key(&file);
+        self.expired_cans.contains(name) && !self.expired_archives.contains(name) && !is_there
+    }
+
     pub(super) fn lacks(&self, name: &FileName) -> Option<Lacking> {
         let file = BucketFile::new(self.bucket, name.clone()).to_string();
         let loaded = self.loaded.get(&file);
@@ -164,8 +171,10 @@ impl Line {
                 }
             }
             for key in self.over(&state, &standing).await? {
-                caught.to_expire += 1;
-                entries.push(self.entry(&key, Priority::UPDATES)?);
+                if !self.is_given_up(&key).await? {
+                    caught.to_expire += 1;
+                    entries.push(self.entry(&key, Priority::UPDATES)?);
+                }
             }
             add_all(&self.0.parts.journal, entries).await?;
             hours.append(&mut self.0.coverer.hours_of(state).await?);
@@ -231,15 +240,17 @@ impl Line {
         let mut behind = Vec::new();
         for index in self.0.indexes.counting(state, None).await? {
             let names = self.0.indexes.names(&index).await?;
-            if names
-                .files
-                .iter()
-                .all(|name| standing.lacks(name).is_none())
-            {
+            let is_well =
+                |name: &FileName| standing.lacks(name).is_none() && !standing.is_unknown(name);
+            if names.files.iter().all(is_well) {
                 continue;
             }
             for (name, kind) in self.cans_of(&index).await? {
-                let Some(lacking) = standing.lacks(&name) else {
+                let lacking = match standing.is_unknown(&name) {
+                    true => self.elsewhere(state.bucket, &name).await?,
+                    false => standing.lacks(&name),
+                };
+                let Some(lacking) = lacking else {
                     continue;
                 };
                 let key = file_key(lacking.stage, state.bucket, kind, &name);
@@ -249,6 +260,27 @@ impl Line {
             }
         }
         Ok(behind)
+    }
+
+    /// An archive that is in another generation than ours, and in no catalog, is to be loaded from there.
+    async fn elsewhere(
+        &self,
+        bucket: BucketDate,
+        name: &FileName,
+    ) -> Result<Option<Lacking>, Error> {
+        let inner = &self.0;
+        let others = self.old_generations(inner.autoclave.generation()).await?;
+        for generation in others.get(&bucket).into_iter().flatten() {
+            let there = archived(&inner.parts.plant, *generation, bucket).await?;
+            if there.contains(name) {
+                return Ok(Some(Lacking {
+                    stage: Stage::Centrifuge,
+                    priority: Priority::UPDATES,
+                    generation: *generation,
+                }));
+            }
+        }
+        Ok(None)
     }
 
     /// Whether one of these report files is in a sealed can of the bucket.

@@ -46,10 +46,7 @@ impl Line {
             if !(can || archive) || standing.lacks(&name).is_some() {
                 continue;
             }
-            let key = file_key(Stage::Expire, state.bucket, kind, &name);
-            if !self.is_given_up(&key).await? {
-                over.push(key);
-            }
+            over.push(file_key(Stage::Expire, state.bucket, kind, &name));
         }
         Ok(over)
     }

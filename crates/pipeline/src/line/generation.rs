@@ -74,7 +74,7 @@ impl Line {
     }
 
     /// The buckets that have something of a generation that is not in force.
-    async fn old_generations(
+    pub(super) async fn old_generations(
         &self,
         in_force: Generation,
     ) -> Result<BTreeMap<BucketDate, BTreeSet<Generation>>, Error> {

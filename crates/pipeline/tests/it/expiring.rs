@@ -360,6 +360,22 @@ async fn newer_rules_take_over_without_it() {
             assert!(mill.text(found).await == expected[uid], "{uid}");
         }
     }
+    // A catalog that was lost is filled again, with that too.
+    let lost = mill
+        .catalog
+        .known(&file.to_string())
+        .await
+        .unwrap()
+        .unwrap();
+    let state = lost.facts.state();
+    mill.catalog
+        .forget(&file.to_string(), &state)
+        .await
+        .unwrap();
+    assert_eq!(mill.line().await.catch_up().await.unwrap().to_centrifuge, 1);
+    mill.work(mill.line().await, HOUR).await;
+    let again = mill.measurements().await;
+    assert!(again.keys().eq(expected.keys()));
     // What the old rules made goes, but for that; and its features can be made anew.
     mill.simulated.advance(2 * GRACE).await;
     catch_up(&mill).await;

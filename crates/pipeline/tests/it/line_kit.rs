@@ -10,7 +10,7 @@ use cannery_formats::archive::{Generation, Place};
 use cannery_formats::can::{BucketFile, FileName};
 use cannery_formats::{BucketDate, Key, LakeKey, ReportName};
 use cannery_journal::worker::Worker;
-use cannery_journal::{Data, Journal, Memory, NewEntry, Query, Status};
+use cannery_journal::{Data, Date, Journal, Memory, NewEntry, Query, Status};
 use cannery_lake::Lake;
 use cannery_pipeline::admission::Admission;
 use cannery_pipeline::discover::{Discoverer, Reach};
@@ -240,9 +240,15 @@ impl Mill {
         run.await.unwrap();
     }
 
+    /// Whether nothing is in hand, and nothing due: who is to take it may not have come to it yet.
     async fn is_idle(&self) -> bool {
-        let alive = self.alive().await;
-        alive.iter().all(|(_, status)| *status == Status::Waiting)
+        let now = Date::from(self.clock().now());
+        let page = self.journal.list(Query::all()).await.unwrap();
+        page.entries.iter().all(|entry| match entry.status {
+            Status::Processing | Status::Blocked => false,
+            Status::Waiting => entry.meta.process > now,
+            Status::Dead => true,
+        })
     }
 
     /// Every measurement of the catalog, by its uid.
