@@ -164,17 +164,6 @@ impl Replica {
         all
     }
 
-    /// How many polls of an hour it has written down as failed; not those that it did not even begin.
-    pub(super) fn failures(&self, (feed, hour): &HourOf) -> usize {
-        let [year, month, day, hour] = [0..4, 4..6, 6..8, 9..11].map(|part| &hour[part]);
-        let slots = format!("work/downloads/{feed}/{year}/{month}/{day}/{hour}/.slots");
-        let lines = std::fs::read_to_string(self.place.path(&slots)).unwrap_or_default();
-        let failed = lines.lines().filter(|line| line.contains(" failed "));
-        failed
-            .filter(|line| !line.ends_with("took too long"))
-            .count()
-    }
-
     /// How it is and what it has, for a message.
     pub(super) fn left(&self) -> String {
         let state = match self.life {

@@ -17,14 +17,6 @@ pub(super) struct Script {
     given: BTreeMap<(String, String), Given>,
 }
 
-/// What a replica was answered of a feed.
-pub(super) struct Answers {
-    pub(super) feed: String,
-    pub(super) bodies: Vec<Bytes>,
-    /// Answers without one.
-    pub(super) failures: usize,
-}
-
 /// The answers of a path since they were set.
 struct Given {
     bodies: Vec<Option<Bytes>>,
@@ -103,21 +95,20 @@ impl Script {
         (Behaviour::Body(body.clone()), Some(body))
     }
 
-    /// The answers to a replica since they were set, by feed; without the first, which may have been asked for before.
-    pub(super) fn given(&self, replica: &str) -> Vec<Answers> {
+    /// The bodies that were answers to a replica since they were set; without the first, which may have been asked for before, and
+    /// without the last, which may be on its way when the hour ends: that is longer than any poll may take.
+    pub(super) fn given(&self, replica: &str) -> Vec<(String, Bytes)> {
         let of_replica = self.given.iter().filter(|((name, _), _)| name == replica);
-        let answers = of_replica.map(|((_, feed), given)| {
+        let bodies = of_replica.flat_map(|((_, feed), given)| {
             let requests = self.server.request_count(&path(feed, replica));
-            let answered = given.bodies.iter().take(requests - given.requests_before);
-            let (bodies, failures): (Vec<_>, Vec<_>) =
-                answered.skip(1).partition(|it| it.is_some());
-            Answers {
-                feed: feed.clone(),
-                bodies: bodies.into_iter().flatten().cloned().collect(),
-                failures: failures.len(),
-            }
+            let answered = (requests - given.requests_before).saturating_sub(1);
+            let answered = given.bodies.iter().take(answered);
+            answered
+                .skip(1)
+                .flatten()
+                .map(|body| (feed.clone(), body.clone()))
         });
-        answers.collect()
+        bodies.collect()
     }
 
     /// How many connections were accepted, and how many are open.

@@ -11,7 +11,7 @@ use rustix::process::Signal;
 
 use super::ground::{ALGORITHMS, Ground};
 use super::replica::Replica;
-use super::script::{Answers, Script};
+use super::script::Script;
 use super::truth::{Place, Truth, hour_of_folder};
 
 /// How often something is looked for that takes real time, every 10 ms.
@@ -100,8 +100,8 @@ impl World {
 
     /// Goes to the next hour, or to one that is so much later, with new answers.
     pub(super) fn next_hour(&mut self, later: SignedDuration) {
-        let given = self.stored_by_now();
-        self.pending.extend(given);
+        self.look_at_all();
+        self.pending.extend(self.given());
         self.disturbed.clear();
         self.round += 1;
         let begun = self.now.as_second().div_euclid(3_600) + 1;
@@ -122,42 +122,18 @@ impl World {
         self.pass(begin.duration_since(before) + late);
     }
 
-    /// What replicas were given in this hour, once all of it is on their disks, but for polls that they have written down as
-    /// failed: time jumps further than a poll may take, and where somebody is paused nobody knows whether one is under way.
-    fn stored_by_now(&mut self) -> Vec<(String, Place, Bytes)> {
-        for _ in 0..LOOKS_MAX {
-            self.look_at_all();
-            if let Some(given) = self.given() {
-                return given;
-            }
-            wait_a_little();
-        }
-        panic!("what was given is not stored:\n{}", self.logs());
-    }
-
-    /// What who was not disturbed was given and has stored; nothing as long as something is missing that did not fail.
-    fn given(&self) -> Option<Vec<(String, Place, Bytes)>> {
+    fn given(&self) -> Vec<(String, Place, Bytes)> {
         let hour = self.hour();
-        let is_steady = |one: &&Replica| !self.disturbed.contains(&one.name);
-        let mut given = Vec::new();
-        for replica in self.replicas.iter().filter(is_steady) {
-            for Answers {
-                feed,
-                bodies,
-                failures,
-            } in self.script.given(&replica.name)
-            {
-                let place = (feed, hour.clone());
-                let is_stored = |body: &Bytes| self.truth.has(&replica.name, &place, body);
-                let (stored, missing): (Vec<_>, Vec<_>) = bodies.into_iter().partition(is_stored);
-                if !missing.is_empty() && failures + missing.len() > replica.failures(&place) {
-                    return None;
-                }
-                let stored = stored.into_iter();
-                given.extend(stored.map(|body| (replica.name.clone(), place.clone(), body)));
-            }
-        }
-        Some(given)
+        let steady = self
+            .replicas
+            .iter()
+            .filter(|one| !self.disturbed.contains(&one.name));
+        let given = steady.flat_map(|one| {
+            let given = self.script.given(&one.name).into_iter();
+            let hour = hour.clone();
+            given.map(move |(feed, body)| (one.name.clone(), (feed, hour.clone()), body))
+        });
+        given.collect()
     }
 
     /// Everything of the hour before is in the lake.
