@@ -120,6 +120,31 @@ async fn it_is_written_again_when_the_index_of_a_file_is_newer() {
     is_joined(&mill).await;
 }
 
+#[tokio::test]
+async fn a_part_that_was_put_again_as_it_was_is_joined_once() {
+    let (mill, _) = sealed().await;
+    let [(joined, parts), _] = both(&mill).await;
+    let before = get(&mill, &joined).await;
+    let part = get(&mill, &parts[1]).await;
+    mill.works.lake.delete(&parts[1]).await.unwrap();
+    mill.works.put(&parts[1], &part).await;
+    let line = mill.line().await;
+    assert_eq!(line.catch_up().await.unwrap().to_join, 1);
+    // Whoever dies here leaves none, and the next one makes it.
+    let faults = Faults::none();
+    faults.next(Request::Put, Fault::Latency(Duration::ZERO), 1);
+    faults.next(Request::Put, Fault::ErrorBefore, u32::MAX);
+    let store = FaultStore::new(Arc::clone(&mill.works.store), faults, Clock::real());
+    let lake = lake_on(Arc::new(store), Duration::from_millis(100));
+    let plant = mill.works.plant(&lake);
+    let died = join(&plant, bucket(), generation(&mill)).await;
+    assert!(died.is_err());
+    assert!(mill.works.lake.head(&joined).await.is_err());
+    mill.work(line.clone(), HOUR).await;
+    assert_eq!(get(&mill, &joined).await, before);
+    assert_eq!(line.catch_up().await.unwrap().to_join, 0);
+}
+
 async fn fail_from_the_nth(request: Request, fault: Fault) {
     let (mill, _) = sealed().await;
     for before in 0.. {

@@ -160,3 +160,25 @@ async fn two_at_once_are_refused() {
     assert_eq!(second.kind, ErrorKind::Conflict);
     first.discard().await.unwrap().close().await;
 }
+
+#[tokio::test]
+async fn an_archive_that_is_gone_is_named_and_the_others_are_loaded() {
+    let (mill, _) = sealed().await;
+    let all = mill
+        .works
+        .lake
+        .list_all(Some(&Key::autoclaved_folder()))
+        .await;
+    let all = all.unwrap().into_iter().map(|entry| entry.key);
+    let is_it = |key: &Key| key.as_str().ends_with("/ndt.0.tar.lz4");
+    let gone = all.into_iter().find(is_it).unwrap();
+    mill.works.lake.delete(&gone).await.unwrap();
+    let address = somewhere(&mill, "gone.db");
+    let fresh = Catalog::open(&address, Clock::real()).await.unwrap();
+    let rebuilder = rebuilder(&mill, &mill.works.lake);
+    let report = rebuilder.fill(&fresh, &mut |_| {}).await.unwrap();
+    assert!(report.files > 0, "{report:?}");
+    assert_eq!(report.left_out.len(), 1);
+    assert_eq!(report.left_out[0].key, gone);
+    fresh.close().await;
+}
