@@ -108,7 +108,7 @@ async fn a_store_that_was_emptied_is_not_made_anew_until_a_person_says_so() {
     }
     let made = place.path("cannery-data/two/cannery.json");
     assert!(!made.exists());
-    // What does not need it works. A stop on a busy machine may ship an hour twice, which nobody has united yet.
+    // What does not need it works. On a busy machine there was once something to find; perhaps an hour that a stop had shipped twice.
     let audited = place.run(&with(&["audit"], &["--object-storage-ids", "main"]));
     assert!([0, 20].contains(&audited.code), "{}", audited.all());
 
