@@ -22,7 +22,7 @@ use std::time::Duration;
 use cannery_formats::inventory::InventoryHome;
 use cannery_formats::spool::{BundleTime, SpoolDate};
 use cannery_formats::{Digest, Hasher, Key};
-use cannery_lake::{ErrorKind, Lake, Mirrors};
+use cannery_lake::{Lake, Mirrors, present};
 use cannery_runtime::Clock;
 use cannery_runtime::disk::Disk;
 use futures::TryStreamExt as _;
@@ -265,10 +265,8 @@ impl Uploader {
 
 /// Reads an object for its line; none when it is gone.
 async fn measure(lake: &Lake, key: Key) -> Result<Option<Item>, InventoryError> {
-    let mut pieces = match lake.stream(&key).await {
-        Ok(pieces) => pieces,
-        Err(error) if error.kind == ErrorKind::Absent => return Ok(None),
-        Err(error) => return Err(error.into()),
+    let Some(mut pieces) = present(lake.stream(&key).await)? else {
+        return Ok(None);
     };
     let (mut bytes, mut hasher) = (0, Hasher::default());
     while let Some(piece) = pieces.try_next().await? {

@@ -11,6 +11,18 @@ use crate::disk_store::{DiskFailed, FolderMissing, IsFolder, Stranger};
 /// What a lake operation returns.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
+/// What was asked for; nothing when it is not there.
+///
+/// # Errors
+/// Any failure that does not say that it is absent.
+pub fn present<T>(asked: Result<T>) -> Result<Option<T>> {
+    match asked {
+        Ok(there) => Ok(Some(there)),
+        Err(error) if error.kind == ErrorKind::Absent => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 const DETAIL_CHARS_MAX: usize = 300;
 
 /// What was being done.

@@ -29,7 +29,7 @@ mod stream;
 pub use body::Body;
 pub use breaker::{Breaker, Pass};
 pub use disk_store::DiskStore;
-pub use error::{Error, ErrorKind, Operation, Result};
+pub use error::{Error, ErrorKind, Operation, Result, present};
 pub use get::{Head, Object};
 
 pub use lake::{Honours, Lake, Parts, Version};

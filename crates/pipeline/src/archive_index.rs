@@ -4,7 +4,7 @@ use bytes::Bytes;
 use cannery_formats::Key;
 use cannery_formats::archive::{Generation, part_of_index};
 use cannery_formats::can::BucketFile;
-use cannery_lake::ErrorKind;
+use cannery_lake::present;
 
 use crate::blocking::blocking;
 use crate::error::Error;
@@ -33,13 +33,12 @@ pub(crate) async fn find(
     file: &BucketFile,
 ) -> Result<Option<Found>, Error> {
     let key = Key::autoclaved_file_index(generation, file);
-    match plant.public.get(&key, INDEX_BYTES_MAX).await {
-        Ok(object) => Ok(Some(Found {
+    match present(plant.public.get(&key, INDEX_BYTES_MAX).await)? {
+        Some(object) => Ok(Some(Found {
             key,
             bytes: object.bytes,
         })),
-        Err(error) if error.kind == ErrorKind::Absent => find_joined(plant, generation, file).await,
-        Err(error) => Err(error.into()),
+        None => find_joined(plant, generation, file).await,
     }
 }
 
@@ -50,11 +49,10 @@ pub(crate) async fn find_joined(
     file: &BucketFile,
 ) -> Result<Option<Found>, Error> {
     let key = Key::autoclaved_index(generation, file.bucket);
-    let joined = match plant.public.get(&key, JOINED_BYTES_MAX).await {
-        Ok(object) => object.bytes,
-        Err(error) if error.kind == ErrorKind::Absent => return Ok(None),
-        Err(error) => return Err(error.into()),
+    let Some(object) = present(plant.public.get(&key, JOINED_BYTES_MAX).await)? else {
+        return Ok(None);
     };
+    let joined = object.bytes;
     let about = file.clone();
     let part = blocking(move || part_of_index(&joined[..], &about)).await;
     let part = part.map_err(|why| Error::scratch(plant.scratch.folder(), why))?;

@@ -18,7 +18,7 @@ use cannery_formats::frames::{FrameCodec, FrameEncoder};
 use cannery_formats::gz_lines::IndexLimits;
 use cannery_formats::hour_archive::ArchiveFault;
 use cannery_formats::{InvalidKey, Key};
-use cannery_lake::{Body, ErrorKind, PutNew};
+use cannery_lake::{Body, ErrorKind, PutNew, present};
 use cannery_sanitise::Rules;
 use jiff::SignedDuration;
 use serde::Serialize;
@@ -282,11 +282,7 @@ impl Autoclave {
     }
 
     async fn has(&self, key: &Key) -> Result<bool, Error> {
-        match self.plant.public.head(key).await {
-            Ok(_) => Ok(true),
-            Err(error) if error.kind == ErrorKind::Absent => Ok(false),
-            Err(error) => Err(error.into()),
-        }
+        Ok(present(self.plant.public.head(key).await)?.is_some())
     }
 
     async fn cook(&self, can: &CannedFile, redactions: &Redactions) -> Result<Cooked, Error> {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use cannery_formats::can::{CannedFile, FileName, read_canned_index};
 use cannery_formats::gz_lines::IndexLimits;
 use cannery_formats::{BucketDate, Key};
-use cannery_lake::{ErrorKind, Lake};
+use cannery_lake::{Lake, present};
 
 use crate::cans::Indexes;
 use crate::error::Error;
@@ -43,16 +43,14 @@ pub async fn sealed_files(
     bucket: BucketDate,
 ) -> Result<Option<Vec<CannedFile>>, Error> {
     let key = Key::canned_index(bucket);
-    let object = match raw.get(&key, INDEX_BYTES_MAX).await {
-        Ok(object) => object.bytes,
-        Err(error) if error.kind == ErrorKind::Absent => return Ok(None),
-        Err(error) => return Err(error.into()),
+    let Some(object) = present(raw.get(&key, INDEX_BYTES_MAX).await)? else {
+        return Ok(None);
     };
     let limits = IndexLimits {
         total_bytes_max: INDEX_TEXT_MAX,
         ..IndexLimits::default()
     };
-    let read = tokio::task::spawn_blocking(move || read_canned_index(&*object, limits));
+    let read = tokio::task::spawn_blocking(move || read_canned_index(&*object.bytes, limits));
     let index = read.await.map_err(|_| Error::GivenUp)?;
     let index = index.map_err(|fault| Error::unusable(raw, &key, &fault))?;
     Ok(Some(index.files))

@@ -15,7 +15,7 @@ use cannery_catalog::{Catalog, Committed, KnownFile};
 use cannery_formats::archive::{Current, Generation};
 use cannery_formats::can::{BucketFile, CannedFile, Expired, TextName, expired_object, marked_at};
 use cannery_formats::{Key, Kind};
-use cannery_lake::{ErrorKind, Lake, PutNew, Swap};
+use cannery_lake::{PutNew, Swap, present};
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
@@ -184,10 +184,8 @@ impl Expiry<'_> {
         if plant.raw.put_new(&key, mark(now)).await? != PutNew::Different {
             return Ok(false);
         }
-        let before = match plant.raw.get(&key, MARK_BYTES_MAX).await {
-            Ok(before) => before,
-            Err(error) if error.kind == ErrorKind::Absent => return Ok(false),
-            Err(error) => return Err(error.into()),
+        let Some(before) = present(plant.raw.get(&key, MARK_BYTES_MAX).await)? else {
+            return Ok(false);
         };
         let marked = marked_at(file, &before.bytes);
         let Some(marked) = marked.filter(|at| *before.bytes == *mark(*at)) else {
@@ -220,7 +218,7 @@ impl Expiry<'_> {
             return Ok(Err(Stays::Waits));
         }
         let index = Key::autoclaved_file_index(generation, &file);
-        if !has(&plant.public, &index).await? {
+        if present(plant.public.head(&index).await)?.is_none() {
             let why = "it is not there, so nothing says alone what the archive holds";
             return Ok(Err(because(index, why)));
         }
@@ -322,12 +320,4 @@ impl Expiry<'_> {
 fn because(key: Key, why: &str) -> Stays {
     let why = why.to_owned();
     Stays::Because(Finding { key, why })
-}
-
-pub(crate) async fn has(lake: &Lake, key: &Key) -> Result<bool, Error> {
-    match lake.head(key).await {
-        Ok(_) => Ok(true),
-        Err(error) if error.kind == ErrorKind::Absent => Ok(false),
-        Err(error) => Err(error.into()),
-    }
 }

@@ -8,7 +8,7 @@ mod take_over;
 
 use cannery_formats::Key;
 use cannery_formats::archive::{Current, Edition, Generation, Rank};
-use cannery_lake::{ErrorKind, Lake, Swap, Version};
+use cannery_lake::{Lake, Swap, Version, present};
 
 use crate::error::Error;
 use crate::stage::Plant;
@@ -44,15 +44,12 @@ pub(crate) async fn current(public: &Lake) -> Result<Option<Current>, Error> {
 /// The same, with what it takes to replace it.
 async fn read(public: &Lake) -> Result<Option<(Current, Version)>, Error> {
     let key = Key::autoclaved_current();
-    match public.get(&key, CURRENT_BYTES_MAX).await {
-        Ok(object) => {
-            let current = Current::from_object(&object.bytes);
-            let current = current.map_err(|why| Error::unusable(public, &key, &why))?;
-            Ok(Some((current, object.version)))
-        }
-        Err(error) if error.kind == ErrorKind::Absent => Ok(None),
-        Err(error) => Err(error.into()),
-    }
+    let Some(object) = present(public.get(&key, CURRENT_BYTES_MAX).await)? else {
+        return Ok(None);
+    };
+    let current = Current::from_object(&object.bytes);
+    let current = current.map_err(|why| Error::unusable(public, &key, &why))?;
+    Ok(Some((current, object.version)))
 }
 
 /// Makes these rules those by which archives are made, unless newer ones are: the first in force at once, others as the next.

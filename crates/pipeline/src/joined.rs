@@ -9,7 +9,7 @@ use std::io::{self, Write as _};
 use cannery_formats::archive::Generation;
 use cannery_formats::can::{BucketFile, FileName};
 use cannery_formats::{BucketDate, Key};
-use cannery_lake::{Body, ErrorKind, Lake, PutNew, Swap};
+use cannery_lake::{Body, ErrorKind, Lake, PutNew, Swap, present};
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -181,20 +181,16 @@ impl Join<'_> {
                 }
                 PutNew::Different => {}
             }
-            let before = match lake.head(key).await {
-                Ok(head) => head,
-                Err(error) if error.kind == ErrorKind::Absent => continue,
-                Err(error) => return Err(error.into()),
+            let Some(before) = present(lake.head(key).await)? else {
+                continue;
             };
             if before.bytes.max(len) > REPLACED_BYTES_MAX {
                 // Until the next is there, readers take the indexes of the files.
                 lake.delete(key).await?;
                 continue;
             }
-            let before = match lake.get(key, REPLACED_BYTES_MAX).await {
-                Ok(before) => before,
-                Err(error) if error.kind == ErrorKind::Absent => continue,
-                Err(error) => return Err(error.into()),
+            let Some(before) = present(lake.get(key, REPLACED_BYTES_MAX).await)? else {
+                continue;
             };
             let mut content = file.begin();
             let content = blocking(move || {

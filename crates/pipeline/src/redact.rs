@@ -17,7 +17,7 @@ use cannery_formats::gz_lines::IndexLimits;
 use cannery_formats::hour_archive::ArchiveFault;
 use cannery_formats::redaction::Redaction;
 use cannery_formats::{BucketDate, Key, Uid};
-use cannery_lake::{ErrorKind, PutNew};
+use cannery_lake::{PutNew, present};
 use cannery_sanitise::Rules;
 use serde::Serialize;
 
@@ -94,7 +94,7 @@ impl Redactor {
     /// the disk and the catalog. The mark is there then, or nothing was done.
     pub async fn run(&self, uid: &Uid, reason: &str) -> Result<Option<Redacted>, Error> {
         let buckets = self.buckets(uid).await?;
-        self.expect_cans(uid).await?;
+        self.keep_cans(uid).await?;
         let Some((redaction, was_marked)) = self.mark(uid, reason, &buckets).await? else {
             return Ok(None);
         };
@@ -153,9 +153,27 @@ impl Redactor {
         Ok(files.map(|file| file.bucket).collect())
     }
 
-    /// Refuses when an archive that has it cannot be made anew. A can that is marked to go stays: it is needed.
-    async fn expect_cans(&self, uid: &Uid) -> Result<(), Error> {
-        let (raw, indexes) = (&self.plant.raw, Indexes::new(self.plant.raw.clone()));
+    /// Refuses when an archive that has it cannot be made anew.
+    ///
+    /// # Errors
+    /// [`Error::WithoutCan`] for such an archive; those of the lakes and the catalog.
+    pub async fn expect_cans(&self, uid: &Uid) -> Result<(), Error> {
+        self.marked_cans(uid).await.map(drop)
+    }
+
+    /// A can that is marked to go stays: it is needed.
+    async fn keep_cans(&self, uid: &Uid) -> Result<(), Error> {
+        for file in self.marked_cans(uid).await? {
+            let mark = Key::expired(&file, Expired::Can);
+            self.plant.raw.delete(&mark).await?;
+        }
+        Ok(())
+    }
+
+    /// Those that are still there.
+    async fn marked_cans(&self, uid: &Uid) -> Result<Vec<BucketFile>, Error> {
+        let indexes = Indexes::new(self.plant.raw.clone());
+        let mut marked = Vec::new();
         for file in self.catalog.files_with(&uid.to_string()).await? {
             let Ok(file) = file.parse::<BucketFile>() else {
                 continue;
@@ -165,10 +183,10 @@ impl Redactor {
                 return Err(Error::WithoutCan { file });
             }
             if state.marked_cans.contains(&file.name) {
-                raw.delete(&Key::expired(&file, Expired::Can)).await?;
+                marked.push(file);
             }
         }
-        Ok(())
+        Ok(marked)
     }
 
     /// Writes down what is redacted, unless it is written down. From then on no archive is made with it.
@@ -229,13 +247,11 @@ impl Redactor {
             &self.plant.public,
             Key::autoclaved_file_index(generation, file),
         );
-        let index = match lake.get(&key, INDEX_BYTES_MAX).await {
-            Ok(index) => index.bytes,
-            Err(error) if error.kind == ErrorKind::Absent => return Ok(false),
-            Err(error) => return Err(error.into()),
+        let Some(index) = present(lake.get(&key, INDEX_BYTES_MAX).await)? else {
+            return Ok(false);
         };
         let uid = *uid;
-        let named = blocking(move || names(&index, uid)).await;
+        let named = blocking(move || names(&index.bytes, uid)).await;
         let named = named.map_err(|why| Error::scratch(self.plant.scratch.folder(), why))?;
         named.map_err(|fault| Error::unusable(lake, &key, &fault))
     }

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use cannery_formats::Key;
 use cannery_formats::feed::{Primaries, Replaced};
-use cannery_lake::{ErrorKind, Lake, PutNew};
+use cannery_lake::{Lake, PutNew, present};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
@@ -164,12 +164,10 @@ impl Store {
             return Ok(Some(*agreed));
         }
         let key = Key::primaries();
-        let said = match self.lake.get(&key, Primaries::BYTES_MAX).await {
-            Ok(object) => Primaries::parse(&object.bytes),
-            Err(error) if error.kind == ErrorKind::Absent => return Ok(None),
-            Err(error) => return Err(error.into()),
+        let Some(object) = present(self.lake.get(&key, Primaries::BYTES_MAX).await)? else {
+            return Ok(None);
         };
-        let said = said.map_err(|why| Error::Unusable {
+        let said = Primaries::parse(&object.bytes).map_err(|why| Error::Unusable {
             store: self.id().to_owned(),
             key,
             why,

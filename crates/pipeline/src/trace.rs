@@ -11,7 +11,7 @@ use cannery_formats::can::{BucketFile, CannedFile, TextName};
 use cannery_formats::feed::Hour;
 use cannery_formats::gz_lines::IndexLimits;
 use cannery_formats::{Key, Kind, Uid};
-use cannery_lake::{ErrorKind, Lake};
+use cannery_lake::{ErrorKind, Lake, present};
 use cannery_runtime::{Disk as _, RealDisk};
 use jiff::Timestamp;
 use serde::Serialize;
@@ -94,6 +94,8 @@ pub struct Can {
     pub file: Key,
     /// Whether it is there.
     pub is_there: bool,
+    /// Whether it is marked as kept long enough: it is gone, or goes within days.
+    pub is_expired: bool,
     /// Its bytes, as the index says.
     pub file_size: u64,
     /// Its SHA-1, as the index says.
@@ -173,7 +175,8 @@ impl Tracer {
             };
             let mut files = read.files.into_iter();
             if let Some(record) = files.find(|record| record.filename == *file) {
-                return self.described(index, &record, report).await;
+                let is_expired = state.expired_cans.contains(&file.name);
+                return self.described(index, &record, report, is_expired).await;
             }
         }
         Ok(None)
@@ -184,6 +187,7 @@ impl Tracer {
         index: Key,
         record: &CannedFile,
         report: &TextName,
+        is_expired: bool,
     ) -> Result<Option<Can>, Error> {
         let mut texts = record.texts().iter();
         let text = texts.find(|text| text.textname == *report);
@@ -199,6 +203,7 @@ impl Tracer {
         Ok(Some(Can {
             index,
             is_there: bytes_of(&self.plant.raw, &file).await?.is_some(),
+            is_expired,
             file,
             file_size: record.file.size,
             file_sha1: record.file.sha1.to_string(),
@@ -409,12 +414,4 @@ fn hour_of(report: &TextName) -> Option<Hour> {
 /// The bytes of an object; nothing when it is not there.
 async fn bytes_of(lake: &Lake, key: &Key) -> Result<Option<u64>, Error> {
     Ok(present(lake.head(key).await)?.map(|head| head.bytes))
-}
-
-fn present<T>(asked: cannery_lake::Result<T>) -> Result<Option<T>, Error> {
-    match asked {
-        Ok(there) => Ok(Some(there)),
-        Err(error) if error.kind == ErrorKind::Absent => Ok(None),
-        Err(error) => Err(error.into()),
-    }
 }

@@ -35,13 +35,14 @@ pub(crate) async fn run(args: &RedactArgs, context: &Context) -> Result<ExitCode
     }
 }
 
-/// Whether any archive holds it.
+/// Whether any archive holds it. What the command would refuse is refused.
 async fn show(args: &RedactArgs, redactor: &Redactor, context: &Context) -> Result<bool, Failure> {
     let holders = redactor.holders(&args.uid).await?;
     for key in &holders {
         let value = json!({ "uid": args.uid, "archive": key });
         context.output.event("holds", key.as_str(), &value);
     }
+    redactor.expect_cans(&args.uid).await?;
     Ok(!holders.is_empty())
 }
 
@@ -83,7 +84,12 @@ pub(super) async fn absent(raw: &Lake, uid: &Uid, config: &Config) -> Result<Fai
                 "there is no measurement `{uid}` in the catalog `{}`",
                 config.catalog
             ),
-            "load its bucket with `cannery centrifuge YYYY-MM-DD`",
+            match config.pipeline.keep.is_for_ever() {
+                true => "load its bucket with `cannery centrifuge YYYY-MM-DD`",
+                false => {
+                    "load its bucket with `cannery centrifuge YYYY-MM-DD`, unless it is gone because `pipeline.keep` says so"
+                }
+            },
         ),
     })
 }

@@ -93,9 +93,12 @@ fn canned(can: &Can) -> String {
         "can      {}, {} bytes of its text from {}, named by {}",
         can.file, can.text_size, can.text_off, can.index
     );
-    if !can.is_there {
-        text += "; it is not there any more";
-    }
+    text += match (can.is_there, can.is_expired) {
+        (true, false) => "",
+        (true, true) => "; it goes soon, as `pipeline.keep` says",
+        (false, true) => "; it was kept as long as `pipeline.keep` says",
+        (false, false) => "; it is not there any more",
+    };
     text
 }
 

@@ -78,7 +78,11 @@ fn a_can_goes_by_itself_and_everything_works_without_it() {
     assert_eq!(measurements(&place), before);
     for uid in before.keys() {
         let traced = run_well(&place, &["trace", uid]);
-        assert_eq!(traced[0]["can"]["is_there"], false);
+        let can = &traced[0]["can"];
+        assert_eq!(
+            (&can["is_there"], &can["is_expired"]),
+            (&false.into(), &true.into())
+        );
     }
     run_well(&place, &["check", "--read-data-subset", "100%"]);
     run_well(&place, &["rebuild", "--verify"]);
@@ -88,8 +92,11 @@ fn a_can_goes_by_itself_and_everything_works_without_it() {
         assert_eq!(skipped, command == "autoclave", "{done:?}");
     }
     let uid = before.keys().next().unwrap();
-    let refused = run(&place, &["redact", uid, "--reason", "asked"]);
-    assert_eq!(refused.code, 1, "{}", refused.all());
-    assert!(refused.all().contains("pipeline.keep"), "{}", refused.all());
+    for more in [&["--dry-run"][..], &[]] {
+        let redact = [&["redact", uid, "--reason", "asked"], more].concat();
+        let refused = run(&place, &redact);
+        assert_eq!(refused.code, 1, "{redact:?}: {}", refused.all());
+        assert!(refused.all().contains("pipeline.keep"), "{}", refused.all());
+    }
     assert_eq!(measurements(&place), before);
 }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use cannery_formats::Key;
 use cannery_formats::spool::{Experiment, ObjectHome, index_table_key};
 use cannery_formats::table_schema::{TableSchema, Union, union};
-use cannery_lake::{ErrorKind, Lake, Mirrors, PutNew, Swap, Version};
+use cannery_lake::{Lake, Mirrors, PutNew, Swap, Version, present};
 use futures::future::join_all;
 
 use super::error::SchemaError;
@@ -224,10 +224,8 @@ impl<'a> Place<'a> {
     }
 
     async fn read(&self) -> Result<Option<(TableSchema, Version)>, SchemaError> {
-        let object = match self.lake.get(self.key, TABLE_BYTES_MAX).await {
-            Ok(object) => object,
-            Err(error) if error.kind == ErrorKind::Absent => return Ok(None),
-            Err(error) => return Err(error.into()),
+        let Some(object) = present(self.lake.get(self.key, TABLE_BYTES_MAX).await)? else {
+            return Ok(None);
         };
         match TableSchema::parse(&object.bytes) {
             Ok(schema) => Ok(Some((schema, object.version))),

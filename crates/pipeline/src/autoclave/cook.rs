@@ -151,7 +151,9 @@ impl Work {
             text: text_again,
             at: 0,
         };
-        cooking.plain(about, text, &mut source).map_err(fault)
+        cooking
+            .plain(about, text, &mut source)
+            .map_err(ArchiveFault::from)
     }
 
     /// A report of a tar that is too long for memory, as open cans have it. It is kept on the disk and sanitised twice: how long it
@@ -164,10 +166,10 @@ impl Work {
     ) -> Result<(), ArchiveFault> {
         let kept = self.scratch.file().map_err(ArchiveFault::Io)?;
         let mut out = BufWriter::with_capacity(BUFFER_BYTES, kept.begin());
-        io::copy(text, &mut out).map_err(fault)?;
+        io::copy(text, &mut out)?;
         out.flush().map_err(ArchiveFault::Io)?;
         let read = || BufReader::with_capacity(BUFFER_BYTES, kept.begin());
-        let size = cooking.size_of(about, read()).map_err(fault)?;
+        let size = cooking.size_of(about, read())?;
         let facts = ReportFacts::of(&about.textname);
         cooking
             .text
@@ -177,7 +179,9 @@ impl Work {
             text: read(),
             at: 0,
         };
-        cooking.content(about, read(), &mut source).map_err(fault)
+        cooking
+            .content(about, read(), &mut source)
+            .map_err(ArchiveFault::from)
     }
 
     fn finish(
@@ -226,11 +230,11 @@ impl Cooking<'_> {
     /// A report of a tar: how long it becomes must be known before it is written.
     fn member(&mut self, about: &CannedText, text: &mut impl Read) -> Result<(), ArchiveFault> {
         let mut raw = Vec::new();
-        text.read_to_end(&mut raw).map_err(fault)?;
+        text.read_to_end(&mut raw)?;
         let facts = ReportFacts::of(&about.textname);
         let mut items = Vec::new();
         let mut report = Measurements::of(&raw[..], facts.format);
-        while let Some(batch) = next_batch(&mut report).map_err(fault)? {
+        while let Some(batch) = next_batch(&mut report)? {
             items.append(&mut self.sanitise(&facts, &about.textname, batch));
         }
         let size = items.iter().map(Item::size).sum();
@@ -238,8 +242,7 @@ impl Cooking<'_> {
         self.text
             .begin_member(head, size, time_of(&facts.kind, &about.textname))
             .map_err(ArchiveFault::Io)?;
-        self.write(items, facts.format, &mut Held(&raw))
-            .map_err(fault)?;
+        self.write(items, facts.format, &mut Held(&raw))?;
         self.end_report().map_err(ArchiveFault::Io)
     }
 
@@ -450,13 +453,5 @@ impl<R: Read> Source for Again<R> {
             true => Ok(sums.finish().sha1),
             false => Err(io::ErrorKind::UnexpectedEof.into()),
         }
-    }
-}
-
-/// A fault that came through a reader, or one of the disk.
-fn fault(error: io::Error) -> ArchiveFault {
-    match error.downcast::<ArchiveFault>() {
-        Ok(fault) => fault,
-        Err(error) => ArchiveFault::Io(error),
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cannery_formats::Key;
 use cannery_formats::feed::{ArchiveName, Codec, ContentSet, FoundName, Holding};
-use cannery_lake::{Body, ErrorKind, Lake, PutNew};
+use cannery_lake::{Body, Lake, PutNew, present};
 use futures::FutureExt as _;
 use futures::stream::{self, StreamExt as _};
 
@@ -85,11 +85,7 @@ impl<'a> Visit<'a> {
     /// Whether the hour was deleted on purpose. Looked for before and after every put.
     pub(crate) async fn is_deleted(&self) -> Result<bool, Error> {
         let tombstone = Key::feed_tombstone(&self.subject.feed, self.subject.hour);
-        match self.lake.head(&tombstone).await {
-            Ok(_) => Ok(true),
-            Err(error) if error.kind == ErrorKind::Absent => Ok(false),
-            Err(error) => Err(error.into()),
-        }
+        Ok(present(self.lake.head(&tombstone).await)?.is_some())
     }
 
     /// Reads archives, some at once; nothing when one of them is gone by now. What cannot be used is left out and noted once.

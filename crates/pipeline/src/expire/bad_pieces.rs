@@ -116,10 +116,10 @@ fn pieces_of(
         for blob in blobs.get(&textname).into_iter().flatten() {
             let before = blob.src_off.checked_sub(at);
             let before = before.ok_or(ArchiveFault::Damaged("bad pieces overlap".into()))?;
-            io::copy(&mut (&mut report).take(before), &mut io::sink()).map_err(fault)?;
+            io::copy(&mut (&mut report).take(before), &mut io::sink())?;
             let mut text = Vec::new();
             let mut piece = (&mut report).take(blob.src_size);
-            piece.read_to_end(&mut text).map_err(fault)?;
+            piece.read_to_end(&mut text)?;
             if text.len() as u64 != blob.src_size {
                 let what = "a bad piece lies behind the end of its report".into();
                 return Err(ArchiveFault::Damaged(what));
@@ -134,12 +134,4 @@ fn pieces_of(
         }
     }
     Ok(pieces)
-}
-
-/// A fault that came through a reader, or one of the disk.
-fn fault(error: io::Error) -> ArchiveFault {
-    match error.downcast::<ArchiveFault>() {
-        Ok(fault) => fault,
-        Err(error) => ArchiveFault::Io(error),
-    }
 }

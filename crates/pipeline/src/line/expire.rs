@@ -3,6 +3,7 @@
 use cannery_formats::can::{BucketFile, Expired, FileName};
 use cannery_formats::{Key, Kind};
 use cannery_journal::worker::Work;
+use cannery_lake::present;
 
 use super::catch_up::Standing;
 use super::follow::file_key;
@@ -10,7 +11,7 @@ use super::stages::complaint;
 use super::{Finished, Line};
 use crate::cans::BucketState;
 use crate::error::Error;
-use crate::expire::{MARKED_FOR, has};
+use crate::expire::MARKED_FOR;
 use crate::stage::{Stage, StageKey};
 
 impl Line {
@@ -79,10 +80,10 @@ impl Line {
     /// Whether a file was removed on purpose.
     pub(super) async fn is_expired(&self, file: &BucketFile, what: Expired) -> Result<bool, Error> {
         let raw = &self.0.parts.plant.raw;
-        let is_marked = has(raw, &Key::expired(file, what)).await?;
+        let is_marked = present(raw.head(&Key::expired(file, what)).await)?.is_some();
         Ok(match what {
             // A mark comes a day before a can goes.
-            Expired::Can => is_marked && !has(raw, &Key::canned(file)).await?,
+            Expired::Can => is_marked && present(raw.head(&Key::canned(file)).await)?.is_none(),
             Expired::Archive => is_marked,
         })
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use cannery_formats::redaction::Redaction;
 use cannery_formats::{Key, Uid};
-use cannery_lake::{ErrorKind, Lake};
+use cannery_lake::{Lake, present};
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 
 use crate::cans::AT_ONCE;
@@ -52,13 +52,10 @@ impl Redactions {
 /// As [`Redactions::read`].
 pub async fn find(raw: &Lake, uid: &Uid) -> Result<Option<Redaction>, Error> {
     let key = Key::redaction(uid);
-    match raw.get(&key, MARK_BYTES_MAX).await {
-        Ok(object) => {
-            let mark = Redaction::from_object(*uid, &object.bytes);
-            let mark = mark.map_err(|error| Error::unusable(raw, &key, &error))?;
-            Ok(Some(mark))
-        }
-        Err(error) if error.kind == ErrorKind::Absent => Ok(None),
-        Err(error) => Err(error.into()),
-    }
+    let Some(object) = present(raw.get(&key, MARK_BYTES_MAX).await)? else {
+        return Ok(None);
+    };
+    let mark = Redaction::from_object(*uid, &object.bytes);
+    let mark = mark.map_err(|error| Error::unusable(raw, &key, &error))?;
+    Ok(Some(mark))
 }

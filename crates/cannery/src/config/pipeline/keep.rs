@@ -65,6 +65,11 @@ impl KeepConfig {
         Ok(Self(raw))
     }
 
+    /// Whether no archive goes.
+    pub(crate) fn is_for_ever(&self) -> bool {
+        self.0.values().all(|spans| spans.autoclaved.is_none())
+    }
+
     /// What the pipeline makes of it.
     pub(crate) fn checked(&self) -> Keep {
         let spans = |raw: &RawSpans| Spans {
