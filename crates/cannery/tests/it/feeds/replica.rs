@@ -164,6 +164,22 @@ impl Replica {
         all
     }
 
+    /// What it has written down of the polls of an hour.
+    pub(super) fn slots(&self, (feed, hour): &HourOf) -> String {
+        let [year, month, day, hour] = [0..4, 4..6, 6..8, 9..11].map(|part| &hour[part]);
+        let slots = format!("work/downloads/{feed}/{year}/{month}/{day}/{hour}/.slots");
+        std::fs::read_to_string(self.place.path(&slots)).unwrap_or_default()
+    }
+
+    /// How many polls of an hour it has written down as failed; not those that it did not even begin.
+    pub(super) fn failures(&self, hour: &HourOf) -> usize {
+        let lines = self.slots(hour);
+        let failed = lines.lines().filter(|line| line.contains(" failed "));
+        failed
+            .filter(|line| !line.ends_with("took too long"))
+            .count()
+    }
+
     /// How it is and what it has, for a message.
     pub(super) fn left(&self) -> String {
         let state = match self.life {

@@ -10,11 +10,23 @@ use cannery_testkit::feed_server::{Behaviour, FeedServer};
 /// More answers than a replica asks for in a round; the last one stays.
 const ANSWERS: u64 = 96;
 
+/// Who is slow to see that time has passed may still ask in the hour before: for the poll that was due, and at once for the next
+/// when that is late by less than half its distance.
+const EARLY: usize = 2;
+
 pub(super) struct Script {
     server: Arc<FeedServer>,
     rng: Rng,
     feeds: usize,
     given: BTreeMap<(String, String), Given>,
+}
+
+/// What a replica was answered of a feed.
+pub(super) struct Answers {
+    pub(super) feed: String,
+    pub(super) bodies: Vec<Bytes>,
+    /// Answers without one.
+    pub(super) failures: usize,
 }
 
 /// The answers of a path since they were set.
@@ -95,20 +107,21 @@ impl Script {
         (Behaviour::Body(body.clone()), Some(body))
     }
 
-    /// The bodies that were answers to a replica since they were set; without the first, which may have been asked for before, and
-    /// without the last, which may be on its way when the hour ends: that is longer than any poll may take.
-    pub(super) fn given(&self, replica: &str) -> Vec<(String, Bytes)> {
+    /// The answers to a replica since they were set, by feed; without the first, which may be of the hour before.
+    pub(super) fn given(&self, replica: &str) -> Vec<Answers> {
         let of_replica = self.given.iter().filter(|((name, _), _)| name == replica);
-        let bodies = of_replica.flat_map(|((_, feed), given)| {
+        let answers = of_replica.map(|((_, feed), given)| {
             let requests = self.server.request_count(&path(feed, replica));
-            let answered = (requests - given.requests_before).saturating_sub(1);
-            let answered = given.bodies.iter().take(answered);
-            answered
-                .skip(1)
-                .flatten()
-                .map(|body| (feed.clone(), body.clone()))
+            let answered = given.bodies.iter().take(requests - given.requests_before);
+            let (bodies, failures): (Vec<_>, Vec<_>) =
+                answered.skip(EARLY).partition(|it| it.is_some());
+            Answers {
+                feed: feed.clone(),
+                bodies: bodies.into_iter().flatten().cloned().collect(),
+                failures: failures.len(),
+            }
         });
-        bodies.collect()
+        answers.collect()
     }
 
     /// How many connections were accepted, and how many are open.

@@ -58,6 +58,15 @@ impl Truth {
         }
     }
 
+    /// Whether a replica was seen to have stored a body.
+    pub(super) fn has(&self, replica: &str, hour: &Place, body: &[u8]) -> bool {
+        let sha256 = Digest::of(body).to_string();
+        let of_hour = self.stored.range((hour.clone(), String::new())..);
+        let of_hour = of_hour.take_while(|((of, _), _)| of == hour);
+        let mut same = of_hour.filter(|(_, kept)| kept.sha256 == sha256);
+        same.any(|(_, kept)| kept.owners.contains(replica))
+    }
+
     pub(super) fn offer(&mut self, hour: Place, body: &[u8]) {
         let key = (hour, Digest::of(body).to_string());
         self.offered.insert(key, body.len());

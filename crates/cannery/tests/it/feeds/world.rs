@@ -17,6 +17,12 @@ use super::truth::{Place, Truth, hour_of_folder};
 /// How often something is looked for that takes real time, every 10 ms.
 const LOOKS_MAX: usize = 12_000;
 
+/// An hour ends early by this time: what is under way has so long to come to its end within it.
+const HOUR_REST: SignedDuration = SignedDuration::from_mins(2);
+
+/// Longer than a replica keeps lines about its polls before it writes them.
+const LINES_STEP: SignedDuration = SignedDuration::from_secs(6);
+
 /// Longer than the distance of two scans of everything.
 pub(super) const DAY: SignedDuration = SignedDuration::from_hours(25);
 
@@ -86,8 +92,21 @@ impl World {
         std::fs::rename(self.ground.path("clock.new"), self.ground.path("clock")).unwrap();
     }
 
-    /// Lets time pass, and waits until the replicas have asked what was due.
+    /// Lets time pass, and waits until the replicas have asked what was due. No hour ends unnoticed.
     pub(super) fn pass(&mut self, time: SignedDuration) {
+        if self.now + time >= self.next_begin() - HOUR_REST {
+            self.next_hour(SignedDuration::ZERO);
+        } else {
+            self.pass_within(time);
+        }
+    }
+
+    fn next_begin(&self) -> Timestamp {
+        let begun = self.now.as_second().div_euclid(3_600);
+        Timestamp::from_second((begun + 1) * 3_600).unwrap()
+    }
+
+    fn pass_within(&mut self, time: SignedDuration) {
         self.now += time;
         self.write_clock();
         self.wait_for_quiet();
@@ -100,12 +119,11 @@ impl World {
 
     /// Goes to the next hour, or to one that is so much later, with new answers.
     pub(super) fn next_hour(&mut self, later: SignedDuration) {
-        self.look_at_all();
-        self.pending.extend(self.given());
+        let given = self.stored_by_now();
+        self.pending.extend(given);
         self.disturbed.clear();
         self.round += 1;
-        let begun = self.now.as_second().div_euclid(3_600) + 1;
-        let begin = Timestamp::from_second(begun * 3_600).unwrap() + later;
+        let begin = self.next_begin() + later;
         let late = self.rng.below(3_000);
         let late = SignedDuration::from_millis(late.try_into().unwrap());
         // The answers are those of the hour that begins, but nobody asks before it does.
@@ -119,21 +137,53 @@ impl World {
             }
         }
         self.now = before;
-        self.pass(begin.duration_since(before) + late);
+        self.pass_within(begin.duration_since(before) + late);
     }
 
-    fn given(&self) -> Vec<(String, Place, Bytes)> {
+    /// What replicas were given in this hour, once all of it is on their disks, but for polls that they have written down as
+    /// failed: time jumps further than a poll may take, and where somebody is paused nobody knows whether one is under way.
+    fn stored_by_now(&mut self) -> Vec<(String, Place, Bytes)> {
+        let mut missing = String::new();
+        for look in 1..=LOOKS_MAX / 4 {
+            self.look_at_all();
+            match self.given() {
+                Ok(given) => return given,
+                Err(error) => missing = error,
+            }
+            wait_a_little();
+            // Lines about polls are written when they are old enough.
+            if look % 200 == 0 && self.now + LINES_STEP < self.next_begin() {
+                self.pass_within(LINES_STEP);
+            }
+        }
+        panic!("{missing}:\n{}", self.logs());
+    }
+
+    /// What those who were not disturbed were given and have stored; else what is missing and has not failed.
+    fn given(&self) -> Result<Vec<(String, Place, Bytes)>, String> {
         let hour = self.hour();
-        let steady = self
-            .replicas
-            .iter()
-            .filter(|one| !self.disturbed.contains(&one.name));
-        let given = steady.flat_map(|one| {
-            let given = self.script.given(&one.name).into_iter();
-            let hour = hour.clone();
-            given.map(move |(feed, body)| (one.name.clone(), (feed, hour.clone()), body))
-        });
-        given.collect()
+        let is_steady = |one: &&Replica| !self.disturbed.contains(&one.name);
+        let mut given = Vec::new();
+        for replica in self.replicas.iter().filter(is_steady) {
+            for answers in self.script.given(&replica.name) {
+                let place = (answers.feed, hour.clone());
+                let is_stored = |body: &Bytes| self.truth.has(&replica.name, &place, body);
+                let (stored, missing): (Vec<_>, Vec<_>) =
+                    answers.bodies.into_iter().partition(is_stored);
+                let failed = replica.failures(&place);
+                if !missing.is_empty() && answers.failures + missing.len() > failed {
+                    let (name, slots) = (&replica.name, replica.slots(&place));
+                    return Err(format!(
+                        "{name} did not store {missing:?} of {place:?}, but {}; {} answers were to fail, {failed} polls did:\n{slots}",
+                        stored.len(),
+                        answers.failures,
+                    ));
+                }
+                let stored = stored.into_iter();
+                given.extend(stored.map(|body| (replica.name.clone(), place.clone(), body)));
+            }
+        }
+        Ok(given)
     }
 
     /// Everything of the hour before is in the lake.
@@ -190,8 +240,11 @@ impl World {
                 return;
             }
             // Even the end takes time, and only this test makes it pass.
-            self.now += SignedDuration::from_millis(20);
-            self.write_clock();
+            let step = SignedDuration::from_millis(20);
+            if self.now + step < self.next_begin() {
+                self.now += step;
+                self.write_clock();
+            }
             wait_a_little();
         }
         panic!("it does not end: {}", self.replicas[number].log());
