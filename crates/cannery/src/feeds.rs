@@ -138,6 +138,16 @@ impl FeedTools {
         Ok(!depot.waiting()?.is_empty() || !depot.unpacked()?.hours.is_empty())
     }
 
+    /// What lies here that nobody ships: what was set aside, and what is nobody's.
+    pub(crate) fn strays(&self) -> io::Result<Left> {
+        let depot = self.depot();
+        Ok(Left {
+            odd: depot.unpacked()?.odd,
+            damaged: depot.damaged()?,
+            ..Left::default()
+        })
+    }
+
     /// What is remembered for people.
     pub(crate) fn monitor(&self) -> Result<Monitor, Failure> {
         let keep = Duration::from_secs(u64::from(self.monitoring_hours) * 3_600);

@@ -17,6 +17,7 @@ pub mod inventory;
 pub mod quarantine;
 pub mod records;
 mod row;
+mod schedule;
 pub mod schema;
 pub mod spool;
 mod turns;

@@ -7,7 +7,7 @@
 //! | `bad.rs` | what becomes of those |
 //! | `bundler.rs`, `bundle.rs`, `gzip_file.rs` | rows and index lines, written as files come |
 //! | `outbox.rs` | sealed bundles on the disk, and their receipts |
-//! | `schedule.rs`, `shipper.rs`, `ship.rs` | getting them into every mirror, and into the inventory |
+//! | `../schedule.rs`, `shipper.rs`, `ship.rs` | getting them into every mirror, and into the inventory |
 //! | `remove.rs` | removing what is provably there |
 //! | `known.rs`, `recall.rs` | what the lake has already, after the outbox was lost |
 //! | `status.rs` | what lies on the disk, for who only looks |
@@ -36,7 +36,6 @@ mod progress;
 mod recall;
 mod remove;
 mod room;
-mod schedule;
 mod settings;
 mod ship;
 mod shipper;

@@ -28,6 +28,9 @@ pub struct LakeManifest {
     pub created: Timestamp,
     /// The version that made it.
     pub created_by: String,
+    /// When this mirror became part of the lake; nothing for one that was there from the beginning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub joined: Option<Timestamp>,
 }
 
 /// Why a lake is not ours to use.
@@ -58,7 +61,14 @@ impl LakeManifest {
             features: Vec::new(),
             created,
             created_by,
+            joined: None,
         }
+    }
+
+    /// When the mirror began to hold what the lake holds: what it was given before is not in it.
+    #[must_use]
+    pub fn since(&self) -> Timestamp {
+        self.joined.unwrap_or(self.created)
     }
 
     /// The bytes of `cannery.json`.

@@ -74,9 +74,13 @@ impl Lake {
     }
 
     /// Puts the manifest of a lake where there is none.
-    async fn become_part(&self, manifest: &LakeManifest) -> Result<()> {
+    async fn become_part(&self, manifest: LakeManifest) -> Result<()> {
         self.ensure_probed().await?;
         let key = Key::lake_manifest();
+        let manifest = LakeManifest {
+            joined: Some(self.clock().now()),
+            ..manifest
+        };
         match self.put_new(&key, manifest.to_bytes()).await? {
             PutNew::Created | PutNew::Same => Ok(()),
             // Somebody else was first, perhaps with the same lake.
@@ -132,7 +136,7 @@ impl Mirrors {
         }
         let manifest = self.manifest_elsewhere(known).await?;
         let manifest = manifest.ok_or_else(|| lake.gone(known))?;
-        lake.become_part(&manifest).await?;
+        lake.become_part(manifest).await?;
         Ok(true)
     }
 
@@ -153,7 +157,7 @@ impl Mirrors {
             let (id, now) = (known.lake.clone(), lake.clock().now());
             LakeManifest::new(id, now, created_by.to_owned())
         });
-        lake.become_part(&manifest).await?;
+        lake.become_part(manifest).await?;
         Ok(true)
     }
 

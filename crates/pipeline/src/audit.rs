@@ -13,7 +13,7 @@ use crate::fetched::{Fetch, Fetched, Subject, Unusable, Verdict};
 use crate::hour_folder::HourFolder;
 use crate::scan::Need;
 use crate::scope::{Folders, Scope};
-use crate::store::Store;
+use crate::store::{Store, Way};
 
 mod aside;
 mod finding;
@@ -106,16 +106,19 @@ impl Auditor {
         let mut findings = Vec::new();
         let mut all = Vec::new();
         for (store, folder) in stores.iter().zip(listed) {
-            if Need::of(store).is_there(&folder) {
+            let mut found = Vec::new();
+            let seen = self.read(&store.lake, subject, folder, &mut found);
+            let seen = seen.await?;
+            if Need::of(store).is_there(&seen.folder) && !self.is_full(store, &seen) {
                 findings.push(Finding::Unmerged {
                     store: store.id().to_owned(),
                     feed: subject.feed.clone(),
                     hour: subject.hour,
-                    archives: folder.archives().len(),
+                    archives: seen.folder.archives().len(),
                 });
             }
-            let seen = self.read(&store.lake, subject, folder, &mut findings);
-            all.push(seen.await?);
+            findings.extend(found);
+            all.push(seen);
         }
         for (store, entries) in missing(stores, &all) {
             findings.push(Finding::Missing {
@@ -126,6 +129,17 @@ impl Auditor {
             });
         }
         Ok(findings)
+    }
+
+    /// Whether the primary is too large to take in the one archive beside it, which stays there.
+    fn is_full(&self, store: &Store, seen: &Seen) -> bool {
+        let bytes = seen.archives.iter().map(|archive| archive.file.len());
+        let bytes: u64 = bytes.map(Result::unwrap_or_default).sum();
+        let is_swapped = store.way().of(seen.folder.primary.is_some()) == Way::Swapped;
+        is_swapped
+            && seen.folder.primary.is_some()
+            && seen.folder.parts().len() == 1
+            && bytes > self.consolidator.fetcher.swap_bytes_max
     }
 
     /// Reads the archives of an hour, as they are now if they are not as listed any more.
@@ -190,6 +204,12 @@ impl Auditor {
                 }
                 Err(error) => return Err(error),
             }
+        }
+        if !folder.tombstone {
+            findings.extend(folder.lone_marks().map(|key| Finding::Gone {
+                store: store.clone(),
+                key: key.clone(),
+            }));
         }
         for entry in &folder.set_aside {
             let (store, key) = (store.clone(), entry.key.clone());

@@ -146,9 +146,14 @@ async fn round(visit: &mut Visit<'_>, store: &Store) -> Result<Round, Error> {
     }
 }
 
-/// Removes what came after the hour was deleted.
+/// Removes what came after the hour was deleted, for as long as nobody wants it back.
 async fn bury(visit: &mut Visit<'_>, folder: &HourFolder) -> Result<Round, Error> {
     visit.note(Step::Tombstoned);
-    visit.delete(&folder.removable()).await?;
+    for key in folder.removable() {
+        if !visit.is_deleted().await? {
+            return Ok(Round::Again);
+        }
+        visit.delete(&[key]).await?;
+    }
     Ok(Round::Settled(None))
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use cannery_formats::Key;
-use cannery_formats::feed::{Codec, FeedId, FoundName, Holding, Hour, SetHash};
+use cannery_formats::feed::{ArchiveName, Codec, FeedId, FoundName, Holding, Hour, SetHash};
 use cannery_lake::{Entry, Lake};
 
 /// An archive that is named for its content.
@@ -30,10 +30,12 @@ pub struct HourFolder {
     pub tombstone: bool,
     /// Archives that cannot be read and are marked for it, each with its mark; they are in none of the lists above.
     pub set_aside: Vec<Entry>,
-    /// Whether the key that everybody knows is one of those: nothing else can have it.
+    /// Whether the key that everybody knows is marked: nothing else can have it.
     pub is_primary_lost: bool,
     /// The marks; there may be more than archives.
     pub marks: Vec<Key>,
+    /// The archives that the marks name, there or not: nobody would find what is put under such a name.
+    pub marked: BTreeSet<Key>,
     /// What nobody knows here; it is never touched.
     pub unknown: Vec<Entry>,
 }
@@ -52,19 +54,24 @@ impl HourFolder {
     /// Sorts the objects of a listing that holds the whole folder; what lies elsewhere is passed over.
     #[must_use]
     pub fn of(feed: &FeedId, hour: Hour, entries: impl IntoIterator<Item = Entry>) -> Self {
-        let (mut folder, mut marked) = (Self::default(), BTreeSet::new());
+        let mut folder = Self::default();
         let home = Key::feed_hour(feed, hour);
         for entry in entries {
             let below = entry.key.as_str().strip_prefix(home.as_str());
             if let Some(name) = below.and_then(|rest| rest.strip_prefix('/')) {
                 let found = FoundName::of(feed, hour, name);
                 if let FoundName::SetAside(archive) = &found {
-                    marked.insert(format!("{home}/{archive}"));
+                    folder.marked.extend(Key::new(format!("{home}/{archive}")));
                 }
                 folder.take(found, entry);
             }
         }
-        folder.put_aside(|entry| marked.contains(entry.key.as_str()));
+        folder.put_aside();
+        folder.is_primary_lost = folder.marked.contains(&Key::feed_archive(&ArchiveName {
+            feed: feed.clone(),
+            hour,
+            holding: Holding::Primary,
+        }));
         folder.marks.sort();
         folder
             .secondaries
@@ -89,7 +96,9 @@ impl HourFolder {
         }
     }
 
-    fn put_aside(&mut self, is_marked: impl Fn(&Entry) -> bool) {
+    fn put_aside(&mut self) {
+        let marked = &self.marked;
+        let is_marked = |entry: &Entry| marked.contains(&entry.key);
         let own = self
             .secondaries
             .extract_if(.., |found| is_marked(&found.entry));
@@ -97,9 +106,14 @@ impl HourFolder {
         let foreign = self.foreign.extract_if(.., |entry| is_marked(entry));
         self.set_aside.extend(foreign);
         let primary = self.primary.take_if(|entry| is_marked(entry));
-        self.is_primary_lost = primary.is_some();
         self.set_aside.extend(primary);
         self.set_aside.sort_by(|a, b| a.key.cmp(&b.key));
+    }
+
+    /// The archives that are marked and gone.
+    pub fn lone_marks(&self) -> impl Iterator<Item = &Key> {
+        let is_there = |key: &Key| self.set_aside.iter().any(|entry| entry.key == *key);
+        self.marked.iter().filter(move |key| !is_there(key))
     }
 
     /// Everything that goes when the hour is deleted on purpose: archives, those that were set aside, and their marks last.
@@ -179,5 +193,25 @@ mod tests {
         assert_eq!(folder.removable().len(), 6);
         assert_eq!(folder.parts().len(), 3);
         assert_eq!(folder.archives().len(), 4);
+    }
+
+    #[test]
+    fn a_mark_counts_also_when_its_archive_is_gone() {
+        let feed = FeedId::new("f").unwrap();
+        let hour: Hour = "20261115T18Z".parse().unwrap();
+        let primary = "f/2026/11/15/18/f_20261115T18Z.tar.gz";
+        let mark = "f/2026/11/15/18/.set-aside/f_20261115T18Z.tar.gz.json";
+        let entry = |name: &str| Entry {
+            key: Key::new(name).unwrap(),
+            stored_bytes: 1,
+            modified: Timestamp::UNIX_EPOCH,
+        };
+        let lone = HourFolder::of(&feed, hour, [entry(mark)]);
+        assert!(lone.is_primary_lost);
+        assert!(lone.lone_marks().eq([&Key::new(primary).unwrap()]));
+        let both = HourFolder::of(&feed, hour, [entry(mark), entry(primary)]);
+        assert!(both.is_primary_lost);
+        assert_eq!(both.lone_marks().count(), 0);
+        assert_eq!(both.archives(), [&entry(primary); 0]);
     }
 }

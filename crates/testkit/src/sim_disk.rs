@@ -119,6 +119,17 @@ impl SimDisk {
         self.state().capacity_bytes = bytes;
     }
 
+    /// The medium has lost what is in a file: reading it is an error until the power goes. Its name is as good as any.
+    ///
+    /// # Errors
+    /// When there is no such file.
+    pub fn lose(&self, path: &Path) -> io::Result<()> {
+        let mut state = self.state();
+        let node = state.tree.find(path)?;
+        state.lost.insert(node);
+        Ok(())
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

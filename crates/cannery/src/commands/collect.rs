@@ -441,6 +441,16 @@ impl<'a> Line<'a> {
         if let Some(feeds) = &self.feeds {
             self.report_feeds(feeds, way);
             feeds.outcome()?;
+            let damaged = feeds.damaged().len() as u64;
+            if way.until == Until::Drained && damaged > 0 {
+                let message = format!(
+                    "damaged on this disk and not shipped: {} in `damaged/` of the workspace",
+                    counted(damaged, "file")
+                );
+                let next =
+                    "look at the disk; move them elsewhere once you have what can be had of them";
+                return Err(Failure::new(ExitCode::Partial, "damaged", message, next));
+            }
         }
         let left = self.spools.waiting().into_iter().map(|(spool, files)| {
             format!("{} of spool `{}`", counted(files, "file"), spool.experiment)

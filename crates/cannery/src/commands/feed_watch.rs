@@ -243,6 +243,8 @@ impl FeedWatch {
     pub(super) async fn flush(&self) -> Result<(), Failure> {
         let left = self.tools.has_leftovers();
         if !left.map_err(|error| unreadable(&error))? {
+            let strays = self.tools.strays().map_err(|error| unreadable(&error))?;
+            self.set(Phase::Ended(strays));
             return Ok(());
         }
         let opened = self.open().await?;

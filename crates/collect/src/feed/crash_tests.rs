@@ -9,7 +9,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use cannery_formats::feed::{Codec, Coverage, DownloadName, FeedId, Hour};
 use cannery_formats::hour_archive::{Compression, Limits, survey};
-use cannery_formats::{Digest, Key};
+use cannery_formats::{Digest, Key, LakeManifest};
 use cannery_lake::fault::{Fault, FaultStore, Faults, Request};
 use cannery_lake::{Lake, LakeMetrics, Mirrors, Parts, RetryPolicy};
 use cannery_runtime::disk::{Disk, create_dir_all, write_durably};
@@ -20,7 +20,7 @@ use object_store::memory::InMemory;
 use super::depot::Depot;
 use super::pack::pack;
 use super::shared::Habit;
-use super::ship::{Pens, Ship, Uploads};
+use super::ship::{Pens, Ship, Shipped, Uploads};
 use super::slots::SLOTS_NAME;
 
 pub(super) const WORKSPACE: &str = "/w";
@@ -88,7 +88,7 @@ pub(super) fn lake(id: &str, faults: &Faults, inner: &Arc<InMemory>) -> Lake {
 pub(super) async fn live(disk: &SimDisk, mirrors: &Mirrors) -> io::Result<()> {
     let depot = depot(disk);
     for (feed, hour) in depot.hours()? {
-        pack(&depot, (&feed, hour), "node", Habit::default())?;
+        pack(&depot, (&feed, hour), "node", Habit::default(), None)?;
     }
     let (uploads, pens) = (Told::default(), Pens::default());
     let ship = Ship {
@@ -110,7 +110,8 @@ pub(super) async fn live(disk: &SimDisk, mirrors: &Mirrors) -> io::Result<()> {
 /// The bodies that a lake holds, each in an archive that is whole.
 pub(super) async fn held(lake: &Lake) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
-    for entry in lake.list_all(None).await.unwrap() {
+    let entries = lake.list_all(None).await.unwrap().into_iter();
+    for entry in entries.filter(|entry| entry.key != Key::lake_manifest()) {
         let object = lake.get(&entry.key, 1 << 20).await.unwrap();
         let survey = survey(&*object.bytes, &feed(), hour(), &Limits::default()).unwrap();
         let members = survey.set.iter().map(|member| member.name().to_owned());
@@ -207,7 +208,7 @@ async fn the_same_set_in_other_wrapping_is_the_same_archive_and_another_set_is_a
             periodicity: None,
         };
         let depot = depot(&disk);
-        let packed = pack(&depot, (&feed(), hour()), "node", habit).unwrap();
+        let packed = pack(&depot, (&feed(), hour()), "node", habit, None).unwrap();
         names.push(packed.unwrap().name);
         live(&disk, &mirrors).await.unwrap();
     }
@@ -249,6 +250,113 @@ async fn a_mirror_that_has_it_is_not_asked_again() {
     live(&disk, &mirrors).await.unwrap();
     assert_eq!(good.list_all(None).await.unwrap(), []);
     assert_eq!(bad.list_all(None).await.unwrap().len(), 1);
+}
+
+/// Puts the manifest of a lake into a mirror that joined it in some year.
+async fn join(lake: &Lake, year: u16) {
+    let created = "2020-01-01T00:00:00Z".parse().unwrap();
+    let joined = Some(format!("{year}-01-01T00:00:00Z").parse().unwrap());
+    let manifest = LakeManifest {
+        joined,
+        ..LakeManifest::new("lake".to_owned(), created, "test".to_owned())
+    };
+    let key = Key::lake_manifest();
+    lake.delete(&key).await.unwrap();
+    lake.put_new(&key, manifest.to_bytes()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_mirror_that_had_it_and_was_made_anew_gets_it_again() {
+    let disk = SimDisk::new(1);
+    disk.create_dir(Path::new(WORKSPACE)).unwrap();
+    let bodies = bodies(&disk);
+    let good = lake("main", &Faults::none(), &Arc::new(InMemory::new()));
+    let faults = Faults::none();
+    let bad = lake("mirror", &faults, &Arc::new(InMemory::new()));
+    let mirrors = Mirrors::new(vec![good.clone(), bad.clone()]).unwrap();
+    join(&good, 2021).await;
+    faults.next(Request::Put, Fault::ErrorBefore, 10);
+    live(&disk, &mirrors).await.unwrap_err();
+    faults.stop();
+    let name = depot(&disk).waiting().unwrap().remove(0);
+    good.delete(&Key::feed_archive(&name)).await.unwrap();
+    join(&good, 2022).await;
+    // Who brings it to the other mirror does not trust the receipt.
+    let (depot, uploads, pens) = (depot(&disk), Told::default(), Pens::default());
+    let ship = Ship {
+        depot: &depot,
+        mirrors: &mirrors,
+        pens: &pens,
+        uploads: &uploads,
+        told: &|_, _, _| {},
+    };
+    let again = Shipped::Again(vec!["main".to_owned()]);
+    assert_eq!(ship.ship(&name, &bad).await.unwrap(), again);
+    assert_eq!(depot.waiting().unwrap(), [name.clone()]);
+    assert_eq!(ship.ship(&name, &good).await.unwrap(), Shipped::Everywhere);
+    for lake in [&good, &bad] {
+        assert_eq!(held(lake).await, bodies);
+    }
+    assert_eq!(depot.waiting().unwrap(), []);
+}
+
+#[tokio::test]
+async fn a_sound_archive_takes_the_place_of_one_that_was_set_aside_and_removed() {
+    let disk = SimDisk::new(1);
+    disk.create_dir(Path::new(WORKSPACE)).unwrap();
+    bodies(&disk);
+    let depot = depot(&disk);
+    let packed = pack(&depot, (&feed(), hour()), "node", Habit::default(), None).unwrap();
+    let key = Key::feed_archive(&packed.unwrap().name);
+    let lake = lake("main", &Faults::none(), &Arc::new(InMemory::new()));
+    let mark = Key::feed_set_aside(&key).unwrap();
+    lake.put_new(&mark, b"{}".to_vec()).await.unwrap();
+    let mirrors = Mirrors::new(vec![lake.clone()]).unwrap();
+    live(&disk, &mirrors).await.unwrap();
+    let left = lake.list_all(None).await.unwrap().into_iter();
+    assert!(left.map(|entry| entry.key).eq([key]));
+}
+
+#[tokio::test]
+async fn an_hour_is_packed_in_parts_where_there_is_no_room_for_the_whole() {
+    let disk = SimDisk::new(1);
+    disk.create_dir(Path::new(WORKSPACE)).unwrap();
+    let bodies = bodies(&disk);
+    let depot = depot(&disk);
+    let mut packed = Vec::new();
+    while packed.last().is_none_or(|last| *last) {
+        let part = pack(&depot, (&feed(), hour()), "node", Habit::default(), Some(1));
+        packed.push(part.unwrap().unwrap().is_part);
+    }
+    assert_eq!(packed, [true, true, true, false]);
+    let lake = lake("main", &Faults::none(), &Arc::new(InMemory::new()));
+    let mirrors = Mirrors::new(vec![lake.clone()]).unwrap();
+    live(&disk, &mirrors).await.unwrap();
+    assert_eq!(held(&lake).await, bodies);
+    let mut coverages = Vec::new();
+    for entry in lake.list_all(None).await.unwrap() {
+        let object = lake.get(&entry.key, 1 << 20).await.unwrap();
+        let survey = survey(&*object.bytes, &feed(), hour(), &Limits::default()).unwrap();
+        coverages.extend(survey.coverage);
+    }
+    assert_eq!(coverages.len(), 1, "it came with the last part");
+}
+
+#[tokio::test]
+async fn a_body_that_the_disk_cannot_read_is_set_aside_and_the_others_are_packed() {
+    let disk = SimDisk::new(1);
+    disk.create_dir(Path::new(WORKSPACE)).unwrap();
+    let mut bodies = bodies(&disk);
+    let lost = bodies.pop_first().unwrap();
+    let path = depot(&disk).hour(&feed(), hour()).join(&lost);
+    disk.lose(&path).unwrap();
+    let lake = lake("main", &Faults::none(), &Arc::new(InMemory::new()));
+    let mirrors = Mirrors::new(vec![lake.clone()]).unwrap();
+    live(&disk, &mirrors).await.unwrap();
+    assert_eq!(held(&lake).await, bodies);
+    let aside = Path::new(WORKSPACE).join("damaged").join(&lost);
+    assert_eq!(depot(&disk).damaged().unwrap(), [aside]);
+    assert_eq!(depot(&disk).hours().unwrap(), []);
 }
 
 #[tokio::test]

@@ -15,7 +15,7 @@ use object_store::memory::InMemory;
 use super::crash_tests::{Told, WORKSPACE, bodies, depot, feed, held, hour, lake, live};
 use super::pack::pack;
 use super::shared::Habit;
-use super::ship::{Pens, Ship};
+use super::ship::{Pens, Ship, Shipped};
 
 const BYTES_MAX: u64 = 1 << 20;
 
@@ -32,7 +32,7 @@ fn packed(codec: Codec) -> (SimDisk, ArchiveName) {
         compression: Compression::of(codec),
         periodicity: None,
     };
-    let packed = pack(&depot(&disk), (&feed(), hour()), "node", habit).unwrap();
+    let packed = pack(&depot(&disk), (&feed(), hour()), "node", habit, None).unwrap();
     (disk, packed.unwrap().name)
 }
 
@@ -73,8 +73,11 @@ async fn ship(disk: &SimDisk, name: &ArchiveName, mirrors: &Mirrors) -> Vec<Stri
     };
     let ships = mirrors.iter().map(|lake| ship.ship(name, lake));
     let shipped = futures::future::join_all(ships).await.into_iter();
-    let shipped: Vec<bool> = shipped.map(Result::unwrap).collect();
-    assert!(shipped.contains(&true), "the last of them has left nothing");
+    let shipped: Vec<_> = shipped.map(Result::unwrap).collect();
+    assert!(
+        shipped.contains(&Shipped::Everywhere),
+        "the last of them has left nothing"
+    );
     heard.into_inner().unwrap()
 }
 

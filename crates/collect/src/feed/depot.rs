@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use cannery_formats::Digest;
 use cannery_formats::feed::{ArchiveName, FeedId, FoundName, Hour, Member};
-use cannery_runtime::disk::{Disk, Kind, create_dir_all};
+use cannery_runtime::disk::{Disk, Kind, create_dir_all, space};
 
 /// The folders of all feeds of a workspace; clones are the same.
 #[derive(Clone, Debug)]
@@ -151,6 +151,29 @@ impl Depot {
         Ok(waiting)
     }
 
+    /// Removes archives that were never finished. Nobody may be packing.
+    pub(super) fn tidy(&self) -> io::Result<()> {
+        for feed in self.feeds_in(&self.archives())? {
+            let root = self.archives().join(feed.as_str());
+            for day in self.folders_below(&root, 3)? {
+                let folder = root.join(&day);
+                let entries = self.entries(&folder)?.into_iter();
+                let unfinished =
+                    entries.filter(|(kind, name)| *kind == Kind::File && is_unfinished(name));
+                for (_, name) in unfinished {
+                    self.disk.remove_file(&folder.join(name))?;
+                }
+                self.prune(&folder)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// How many bytes can still be written.
+    pub(super) fn room(&self) -> io::Result<u64> {
+        Ok(space(&self.workspace)?.free_bytes)
+    }
+
     fn feeds_in(&self, folder: &Path) -> io::Result<Vec<FeedId>> {
         let names = self.entries(folder)?;
         let folders = names.iter().filter(|(kind, _)| *kind == Kind::Dir);
@@ -285,6 +308,26 @@ mod tests {
     }
 
     #[test]
+    fn an_archive_that_was_never_finished_goes_and_its_folder_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let depot = Depot::new(Arc::new(RealDisk), dir.path());
+        let archives = dir.path().join("archives");
+        for name in [
+            "a/2026/11/15/.x.part",
+            "a/2026/11/16/.x.part",
+            "a/2026/11/16/y",
+        ] {
+            let path = archives.join(name);
+            create_dir_all(&RealDisk, path.parent().unwrap()).unwrap();
+            write_durably(&RealDisk, &path, b"x").unwrap();
+        }
+        depot.tidy().unwrap();
+        assert!(!archives.join("a/2026/11/15").exists());
+        let left = depot.entries(&archives.join("a/2026/11/16")).unwrap();
+        assert_eq!(left, [(Kind::File, "y".into())]);
+    }
+
+    #[test]
     fn what_is_no_file_of_ours_is_not_waited_for_and_named() {
         let dir = tempfile::tempdir().unwrap();
         let depot = Depot::new(Arc::new(RealDisk), dir.path());
@@ -313,11 +356,11 @@ mod tests {
         assert_eq!(depot.unpacked().unwrap(), only_odd);
         // Nothing is opened, and nothing is changed.
         let habit = super::super::shared::Habit::default();
-        let packed = super::super::pack::pack(&depot, (&feed, hour), "r", habit).unwrap();
+        let packed = super::super::pack::pack(&depot, (&feed, hour), "r", habit, None).unwrap();
         assert_eq!(packed, None);
         write_durably(&RealDisk, &folder.join("body"), b"x").unwrap();
         assert_eq!(depot.unpacked().unwrap().hours, [(feed.clone(), hour)]);
-        let packed = super::super::pack::pack(&depot, (&feed, hour), "r", habit).unwrap();
+        let packed = super::super::pack::pack(&depot, (&feed, hour), "r", habit, None).unwrap();
         assert_eq!(packed.unwrap().bodies, 1);
         assert_eq!(depot.unpacked().unwrap(), only_odd);
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use cannery_formats::feed::ArchiveName;
 use cannery_journal::worker::{Handler, Outcome, Work, Worker};
-use cannery_journal::{Data, Date, Journal, NewEntry};
+use cannery_journal::{Date, Journal};
 use cannery_lake::{Breaker, Lake, Mirrors};
 use futures::future::join_all;
 use futures::stream::{self, StreamExt as _};
@@ -17,8 +17,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::monitor::{Task, TaskKind};
 use super::shared::Shared;
-use super::ship::{Pens, Ship, ShipError, Upload, Uploads, from_list_key, list_key};
+use super::ship::{Pens, Ship, ShipError, Shipped, Upload, Uploads, from_list_key, list_key};
 use crate::blocking::blocking;
+use crate::schedule::Schedule;
 use crate::turns::Turns;
 
 /// For each mirror.
@@ -44,7 +45,7 @@ pub(super) struct Docks {
 /// Where archives leave for one mirror.
 struct Dock {
     lake: Lake,
-    journal: Journal,
+    schedule: Schedule,
     breaker: Breaker,
     turns: Turns,
 }
@@ -60,7 +61,7 @@ impl Docks {
     ) -> Self {
         let docks = mirrors.iter().zip(journals).map(|(lake, journal)| Dock {
             lake: lake.clone(),
-            journal,
+            schedule: Schedule::new(journal, &shared.clock, &shared.rng),
             breaker: Breaker::new(shared.clock.clone(), shared.rng.clone()),
             turns: Turns::default(),
         });
@@ -78,11 +79,15 @@ impl Docks {
     pub(super) async fn list(&self, name: &ArchiveName) {
         self.shared.monitor.waits(name);
         for dock in &self.docks {
-            let entry = NewEntry::new(list_key(name), Data::null());
-            if let Err(error) = dock.journal.add_one(entry).await {
-                let store = dock.lake.id();
-                tracing::warn!(archive = %name, store, %error, "the journal does not take an archive; it is shipped at the end, or by the next start");
-            }
+            dock.schedule.add(&list_key(name)).await;
+        }
+    }
+
+    /// Puts an archive on every list, to be shipped at once: what was planned before may be for a time that a wrong clock showed.
+    pub(super) async fn list_anew(&self, name: &ArchiveName) {
+        self.shared.monitor.waits(name);
+        for dock in &self.docks {
+            dock.schedule.add_anew(&list_key(name)).await;
         }
     }
 
@@ -127,8 +132,16 @@ impl Docks {
             uploads: &*self.uploads,
             told: &told,
         };
-        if ship.ship(name, lake).await? {
-            self.shared.monitor.shipped(name);
+        match ship.ship(name, lake).await? {
+            Shipped::Everywhere => self.shared.monitor.shipped(name),
+            Shipped::Waits => {}
+            Shipped::Again(stores) => {
+                tracing::warn!(archive = %name, ?stores, "not there any more, and shipped again");
+                let docks = self.docks.iter();
+                for dock in docks.filter(|dock| stores.iter().any(|id| id == dock.lake.id())) {
+                    dock.schedule.add_anew(&list_key(name)).await;
+                }
+            }
         }
         Ok(())
     }
@@ -181,13 +194,8 @@ impl Docks {
 
     /// Ships what waits to one mirror; whether all of it is there.
     async fn ship_waiting(&self, lake: &Lake) -> bool {
-        let depot = self.shared.depot.clone();
-        let waiting = match blocking(move || depot.waiting()).await {
-            Ok(waiting) => waiting,
-            Err(error) => {
-                tracing::warn!(%error, "cannot see which archives wait for being shipped; trying on");
-                return false;
-            }
+        let Some(waiting) = self.waiting().await else {
+            return false;
         };
         let ships: Vec<_> = waiting.iter().map(|name| self.ship(name, lake)).collect();
         let shipped: Vec<Result<(), ShipError>> = stream::iter(ships)
@@ -200,6 +208,18 @@ impl Docks {
         shipped.iter().all(Result::is_ok)
     }
 
+    /// The archives that wait for being shipped; nothing when the disk does not say.
+    pub(super) async fn waiting(&self) -> Option<Vec<ArchiveName>> {
+        let depot = self.shared.depot.clone();
+        match blocking(move || depot.waiting()).await {
+            Ok(waiting) => Some(waiting),
+            Err(error) => {
+                tracing::warn!(%error, "cannot see which archives wait for being shipped; trying on");
+                None
+            }
+        }
+    }
+
     fn pause(&self, work: &Work) -> Duration {
         let age = Date::from(self.shared.clock.now()).since(work.entry.meta.arrived);
         // As long again as it has been tried already.
@@ -209,6 +229,7 @@ impl Docks {
 }
 
 /// Ships the archives of the list of one mirror.
+#[derive(Clone)]
 struct Hand {
     docks: Arc<Docks>,
     at: usize,
@@ -220,7 +241,6 @@ impl Hand {
     }
 
     async fn work(self, ending: CancellationToken) {
-        let store = self.dock().lake.id().to_owned();
         tokio::select! {
             () = ending.cancelled() => return,
             () = self.docks.until_cleared(&self.dock().lake) => {}
@@ -229,11 +249,27 @@ impl Hand {
             self.docks.shared.clock.clone(),
             self.docks.shared.rng.clone(),
         );
-        let worker = Worker::new(self.dock().journal.clone(), "feeds", clock, rng);
-        let worker = worker.concurrency(SHIPS_AT_ONCE).grace(Duration::ZERO);
-        let summary = worker.run(self, ending).await;
-        if let Some(error) = summary.error {
-            tracing::error!(store, %error, "shipping the archives of feeds ended early");
+        let [first, spare] = self.dock().schedule.lists().map(|list| {
+            let worker = Worker::new(list, "feeds", clock.clone(), rng.clone());
+            let worker = worker.concurrency(SHIPS_AT_ONCE).grace(Duration::ZERO);
+            worker.run(self.clone(), ending.clone())
+        });
+        let first = async {
+            let summary = first.await;
+            if let Some(error) = summary.error {
+                let store = self.dock().lake.id();
+                tracing::error!(store, %error, "a journal of feeds cannot be used any more; archives are shipped all the same");
+                self.list_in_memory().await;
+            }
+        };
+        tokio::join!(first, spare);
+    }
+
+    /// Everything that waits is shipped by the list that needs no disk.
+    async fn list_in_memory(&self) {
+        for name in self.docks.waiting().await.unwrap_or_default() {
+            let schedule = &self.dock().schedule;
+            schedule.add_to_spare(&list_key(&name)).await;
         }
     }
 

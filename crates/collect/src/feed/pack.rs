@@ -11,6 +11,7 @@ use cannery_formats::feed::{
 use cannery_formats::hour_archive::{ArchiveWriter, Compression};
 use cannery_formats::{Digest, Hasher};
 use cannery_runtime::disk::{Disk, Kind, Open, create_dir_all, read};
+use rustix::io::Errno;
 
 use super::depot::{Depot, is_unfinished};
 use super::disk_stream::{FileReader, FileWriter};
@@ -31,28 +32,44 @@ pub(super) struct Packed {
     pub(super) name: ArchiveName,
     pub(super) bodies: u64,
     pub(super) archive_bytes: u64,
+    /// Whether there is more in the folder.
+    pub(super) is_part: bool,
 }
 
 /// Packs what lies in the folder of an hour, which nobody writes to. May be repeated after any error or crash: the same files make
-/// an archive of the same name. Nothing when there was nothing.
+/// an archive of the same name. Nothing when there was nothing. Where `room` is short, only some bodies of about so many bytes are packed,
+/// and what says which polls were made stays for the last of them.
 pub(super) fn pack(
     depot: &Depot,
     (feed, hour): (&FeedId, Hour),
     replica: &str,
     habit: Habit,
+    room: Option<u64>,
 ) -> io::Result<Option<Packed>> {
     let folder = Folder::read(depot, feed, hour)?;
-    let coverage = folder.coverage(feed, hour, replica, habit.periodicity)?;
-    let mut bodies = Vec::new();
+    let mut coverage = folder.coverage(feed, hour, replica, habit.periodicity)?;
+    let (mut bodies, mut bytes, mut is_part) = (Vec::new(), 0, false);
     for name in &folder.names {
+        if room.is_some_and(|room| bytes >= room) {
+            (coverage, is_part) = (None, true);
+            break;
+        }
         match folder.member(name) {
             Ok(member) if is_another(feed, &member) => {
                 let aside = depot.set_aside(&folder.path.join(name))?;
                 tracing::error!(file = %aside.display(), "a downloaded body is not what its name says; it was set aside");
             }
-            Ok(member) => bodies.push((member, name.clone())),
+            Ok(member) => {
+                bytes += member.size();
+                bodies.push((member, name.clone()));
+            }
             // It stays where it is; whoever asks what is left hears of it.
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => {}
+            // The others need not wait for it.
+            Err(error) if is_of_the_medium(&error) => {
+                let aside = depot.set_aside(&folder.path.join(name))?;
+                tracing::error!(file = %aside.display(), %error, "the disk cannot read a downloaded body; it was set aside");
+            }
             Err(error) => return Err(error),
         }
     }
@@ -74,9 +91,10 @@ pub(super) fn pack(
             name,
             bodies: bodies.len() as u64,
             archive_bytes,
+            is_part,
         });
     }
-    folder.clear(bodies.into_iter().map(|(_, name)| name))?;
+    folder.clear(bodies.into_iter().map(|(_, name)| name), is_part)?;
     Ok(packed)
 }
 
@@ -84,6 +102,14 @@ pub(super) fn pack(
 fn is_another(feed: &FeedId, member: &Member) -> bool {
     let hash = BodyHash::of(&member.sha256());
     DownloadName::parse(feed, member.name()).is_some_and(|name| name.hash != hash)
+}
+
+/// Whether the disk has lost what was written: trying again reads it no better.
+fn is_of_the_medium(error: &io::Error) -> bool {
+    let codes = [Errno::IO, Errno::BADMSG, Errno::UCLEAN].map(Errno::raw_os_error);
+    error
+        .raw_os_error()
+        .is_some_and(|code| codes.contains(&code))
 }
 
 /// The folder of an hour.
@@ -209,8 +235,9 @@ impl<'a> Folder<'a> {
     }
 
     /// The archive is durable: removes what is in it. What a power cut brings back is packed again, under the same name.
-    fn clear(&self, packed: impl Iterator<Item = OsString>) -> io::Result<()> {
-        let slots = self.has_slots.then(|| OsString::from(SLOTS_NAME));
+    fn clear(&self, packed: impl Iterator<Item = OsString>, is_part: bool) -> io::Result<()> {
+        let slots = self.has_slots && !is_part;
+        let slots = slots.then(|| OsString::from(SLOTS_NAME));
         let packed: Vec<_> = packed.chain(slots).collect();
         // A file system takes long to free a file, and mostly waits: several at once are faster on any number of cores.
         let share = packed.len().div_ceil(REMOVERS).max(REMOVE_MIN);

@@ -1,7 +1,7 @@
 //! Shipping an archive: to each mirror by itself, unless its hour was deleted on purpose; once all have it the local one goes.
 //! What the disk damaged meanwhile is shipped nowhere, but set aside.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
 use std::sync::Arc;
@@ -11,8 +11,9 @@ use bytes::Bytes;
 use cannery_formats::Key;
 use cannery_formats::feed::{ArchiveName, FeedId, FoundName, Hour};
 use cannery_formats::hour_archive::{ArchiveFault, Limits, survey};
-use cannery_lake::{Body, ErrorKind, Lake, Mirrors, PutNew};
+use cannery_lake::{Body, Lake, Mirrors, PutNew, present};
 use cannery_runtime::disk::{Open, read_file, write_durably};
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::depot::Depot;
@@ -70,10 +71,22 @@ pub(super) enum Upload {
     Unwanted,
 }
 
-/// The stores that have an archive.
+/// What is left to do of an archive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Shipped {
+    /// Nothing: every mirror has it.
+    Everywhere,
+    /// Another mirror does not have it yet.
+    Waits,
+    /// These mirrors had it and were made anew since then: it is to be shipped there again.
+    Again(Vec<String>),
+}
+
+/// The stores that have an archive, each with the time since when it was part of the lake: one that is another place now, or was
+/// emptied and joined the lake again, has it no more.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Receipt {
-    stores: BTreeSet<String>,
+    stores: BTreeMap<String, Option<Timestamp>>,
 }
 
 /// What lies on the disk under the name of an archive.
@@ -122,66 +135,84 @@ pub(super) struct Ship<'a> {
 }
 
 impl Ship<'_> {
-    /// Does what is left to do of an archive for one mirror; whether nothing is left for any of them. May be repeated at any time,
-    /// and done for several mirrors at once.
-    pub(super) async fn ship(&self, name: &ArchiveName, lake: &Lake) -> Result<bool, ShipError> {
+    /// Does what is left to do of an archive for one mirror. May be repeated at any time, and done for several mirrors at once.
+    pub(super) async fn ship(&self, name: &ArchiveName, lake: &Lake) -> Result<Shipped, ShipError> {
         let failed = |why| ShipError::Disk {
             name: name.clone(),
             why,
         };
+        let since = since(name, lake).await?;
         let receipt = self.receipt(name).await.map_err(failed)?;
-        if receipt.stores.contains(lake.id()) {
-            return self
-                .forget_if_everywhere(name, &receipt)
-                .await
-                .map_err(failed);
+        if receipt.stores.get(lake.id()) == Some(&since) {
+            return self.forget_if_everywhere(name, &receipt).await;
         }
         let body = match self.cargo(name).await.map_err(failed)? {
             Cargo::Sound(body) => body,
             Cargo::Damaged(why) => {
                 self.set_aside(name, lake, why).await.map_err(failed)?;
-                return Ok(true);
+                return Ok(Shipped::Everywhere);
             }
             // It was done before, and only the list did not hear of it.
             Cargo::Gone => {
                 self.forget(name).await.map_err(failed)?;
-                return Ok(true);
+                return Ok(Shipped::Everywhere);
             }
         };
         let uploaded = self.upload(name, lake, body).await;
         (self.told)(name, lake.id(), uploaded.as_ref().copied());
         let upload = uploaded?;
-        let receipt = self.sign(name, lake).await.map_err(failed)?;
+        let receipt = self.sign(name, lake, since).await.map_err(failed)?;
         if upload == Upload::Stored {
             let (feed, hour) = (&name.feed, name.hour);
             self.uploads.uploaded(lake.id(), feed, hour).await;
         }
-        self.forget_if_everywhere(name, &receipt)
-            .await
-            .map_err(failed)
+        self.forget_if_everywhere(name, &receipt).await
     }
 
     /// Writes down durably that a mirror has an archive.
-    async fn sign(&self, name: &ArchiveName, lake: &Lake) -> io::Result<Receipt> {
+    async fn sign(
+        &self,
+        name: &ArchiveName,
+        lake: &Lake,
+        since: Option<Timestamp>,
+    ) -> io::Result<Receipt> {
         let _pen = self.pens.take(name).await;
         let mut receipt = self.receipt(name).await?;
-        receipt.stores.insert(lake.id().to_owned());
+        receipt.stores.insert(lake.id().to_owned(), since);
         self.keep_receipt(name, &receipt).await?;
         Ok(receipt)
     }
 
+    /// Removes the archive here once every mirror has it, and is still the one that it was put into.
     async fn forget_if_everywhere(
         &self,
         name: &ArchiveName,
         receipt: &Receipt,
-    ) -> io::Result<bool> {
-        let has = |lake: &Lake| receipt.stores.contains(lake.id());
-        let is_everywhere = self.mirrors.iter().all(has);
-        if is_everywhere {
-            let _pen = self.pens.take(name).await;
-            self.forget(name).await?;
+    ) -> Result<Shipped, ShipError> {
+        if !self
+            .mirrors
+            .iter()
+            .all(|lake| receipt.stores.contains_key(lake.id()))
+        {
+            return Ok(Shipped::Waits);
         }
-        Ok(is_everywhere)
+        let mut again = Vec::new();
+        for lake in self.mirrors.iter() {
+            if receipt.stores.get(lake.id()) != Some(&since(name, lake).await?) {
+                again.push(lake.id().to_owned());
+            }
+        }
+        if !again.is_empty() {
+            return Ok(Shipped::Again(again));
+        }
+        let _pen = self.pens.take(name).await;
+        let forgotten = self.forget(name).await;
+        forgotten
+            .map(|()| Shipped::Everywhere)
+            .map_err(|why| ShipError::Disk {
+                name: name.clone(),
+                why,
+            })
     }
 
     async fn upload(
@@ -198,15 +229,15 @@ impl Ship<'_> {
         };
         let key = Key::feed_archive(name);
         match lake.put_new(&key, body).await.map_err(failed)? {
-            PutNew::Created | PutNew::Same => {}
+            PutNew::Created => unmark(lake, &key).await.map_err(failed)?,
+            PutNew::Same => {}
             PutNew::Different => self.compare(name, lake, &key).await?,
         }
         // After the put: whoever deletes the hour first marks it, then removes what he sees.
         let tombstone = Key::feed_tombstone(&name.feed, name.hour);
-        match lake.head(&tombstone).await {
-            Err(error) if error.kind == ErrorKind::Absent => Ok(Upload::Stored),
-            Err(error) => Err(failed(error)),
-            Ok(_) => {
+        match present(lake.head(&tombstone).await).map_err(failed)? {
+            None => Ok(Upload::Stored),
+            Some(_) => {
                 lake.delete(&key).await.map_err(failed)?;
                 tracing::warn!(%key, store = lake.id(), "removed again: its hour was deleted on purpose");
                 Ok(Upload::Unwanted)
@@ -266,9 +297,9 @@ impl Ship<'_> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             aside => aside?,
         };
-        let next = match stores.first() {
+        let next = match stores.first_key_value() {
             None => "and no object storage is known to have it: look at the disk".to_owned(),
-            Some(store) => format!("and `{store}` has it: run `cannery audit --fix`"),
+            Some((store, _)) => format!("and `{store}` has it: run `cannery audit --fix`"),
         };
         let error = ShipError::Damaged {
             name: name.clone(),
@@ -321,6 +352,27 @@ impl Ship<'_> {
         })
         .await
     }
+}
+
+/// Since when a mirror has been part of the lake. It is asked each time: a person may have made it anew just now.
+async fn since(name: &ArchiveName, lake: &Lake) -> Result<Option<Timestamp>, ShipError> {
+    let manifest = lake.manifest().await.map_err(|error| ShipError::Lake {
+        name: name.clone(),
+        lake: lake.id().to_owned(),
+        why: error.to_string(),
+        is_of_the_store: error.kind.is_of_the_store(),
+    })?;
+    Ok(manifest.map(|manifest| manifest.since()))
+}
+
+/// A damaged archive of this name was set aside and removed: the mark would hide the sound one that was put there just now.
+async fn unmark(lake: &Lake, key: &Key) -> cannery_lake::Result<()> {
+    let mark = Key::feed_set_aside(key).expect("it is an object of a feed");
+    if present(lake.head(&mark).await)?.is_some() {
+        lake.delete(&mark).await?;
+        tracing::warn!(%key, store = lake.id(), "a damaged archive of this name was set aside; the sound one takes its place");
+    }
+    Ok(())
 }
 
 fn same_content(depot: &Depot, name: &ArchiveName, there: &[u8]) -> Result<bool, ArchiveFault> {

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cannery_formats::feed::{ArchiveName, FeedId, Hour};
+use cannery_runtime::Clock;
+use jiff::{SignedDuration, Timestamp};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -21,6 +23,12 @@ use crate::blocking::blocking;
 const PACK_EVERY: Duration = Duration::from_secs(60);
 /// And how soon when somebody still wrote to one, or it could not be packed.
 const PACK_SOON: Duration = Duration::from_secs(1);
+/// A clock that was set back by more was wrong before: what was planned by it is planned again.
+const SET_BACK_MIN: SignedDuration = SignedDuration::from_mins(1);
+/// Hours that begin later are of a wrong clock, and are packed as if they were over.
+const AHEAD_MAX: SignedDuration = SignedDuration::from_hours(1);
+/// Room that is left to others while an hour is packed in parts.
+const ROOM_BYTES_MIN: u64 = 1 << 20;
 const SAVE_EVERY: Duration = Duration::from_secs(60);
 const TOTALS_EVERY: Duration = Duration::from_secs(2);
 
@@ -80,14 +88,26 @@ impl Works {
 
     /// Packs every hour soon after it ended, and puts its archive on the list; until `ending`.
     pub(super) async fn pack_hours(self: Arc<Self>, ending: CancellationToken) {
+        self.tidy().await;
         self.list_waiting().await;
+        let clock = &self.shared.clock;
+        let (mut watch, mut failures) = (Watch::new(clock), 0);
         loop {
-            let begun = Hour::of(self.shared.clock.now());
-            let pause = match self.pack(Which::Over, &ending).await {
+            if watch.was_set_back(clock) {
+                tracing::warn!("the clock was set back; everything that waits is shipped anew");
+                self.list_waiting().await;
+            }
+            let begun = Hour::of(clock.now());
+            let all = self.pack(Which::Over, &ending).await;
+            let has_failed = matches!(all, Ok(Packing::Failed) | Err(_));
+            failures = if has_failed { failures + 1 } else { 0 };
+            let pause = match all {
                 // An hour ended meanwhile.
-                Ok(true) if Hour::of(self.shared.clock.now()) != begun => Duration::ZERO,
-                Ok(true) => self.until_next_hour().min(PACK_EVERY),
-                Ok(false) => PACK_SOON,
+                Ok(Packing::Done) if Hour::of(clock.now()) != begun => Duration::ZERO,
+                Ok(Packing::Done) => self.until_next_hour().min(PACK_EVERY),
+                Ok(Packing::Busy) => PACK_SOON,
+                // Twice as long each time.
+                Ok(Packing::Failed) => PACK_EVERY.min(PACK_SOON * (1 << (failures - 1).min(6))),
                 Err(error) => {
                     tracing::error!(%error, "cannot pack the hours of feeds; trying on");
                     PACK_EVERY
@@ -95,8 +115,16 @@ impl Works {
             };
             tokio::select! {
                 () = ending.cancelled() => return,
-                () = self.shared.clock.sleep(pause) => {}
+                () = clock.sleep(pause) => {}
             }
+        }
+    }
+
+    /// Removes what a process before did not finish.
+    async fn tidy(&self) {
+        let depot = self.shared.depot.clone();
+        if let Err(error) = blocking(move || depot.tidy()).await {
+            tracing::warn!(%error, "cannot remove archives that were never finished; the next start tries again");
         }
     }
 
@@ -106,49 +134,70 @@ impl Works {
         Duration::try_from(left).unwrap_or_default() + Duration::from_millis(1)
     }
 
-    /// Packs the hours that are there; says whether all of them could be.
-    async fn pack(&self, which: Which, ending: &CancellationToken) -> io::Result<bool> {
+    /// Packs the hours that are there.
+    async fn pack(&self, which: Which, ending: &CancellationToken) -> io::Result<Packing> {
         let depot = self.shared.depot.clone();
         let hours = blocking(move || depot.hours()).await?;
         let now = self.shared.clock.now();
-        let mut all = true;
+        let is_over =
+            |hour: Hour| hour.end() <= now || hour.begin().duration_since(now) > AHEAD_MAX;
+        let mut all = Packing::Done;
         for (feed, hour) in hours {
             if ending.is_cancelled() {
                 break;
             }
-            if which == Which::Over && hour.end() > now {
+            if which == Which::Over && !is_over(hour) {
                 continue;
             }
-            if self.shared.busy.is(&feed, hour) {
-                all = false;
-                continue;
-            }
-            all &= self.pack_one(&feed, hour).await;
+            all = all.max(match self.shared.busy.is(&feed, hour) {
+                true => Packing::Busy,
+                false => self.pack_one(&feed, hour).await,
+            });
         }
         Ok(all)
     }
 
-    async fn pack_one(&self, feed: &FeedId, hour: Hour) -> bool {
-        let shared = Arc::clone(&self.shared);
-        let habit = shared.habits.of(feed);
-        let id = feed.clone();
-        let packed =
-            blocking(move || pack(&shared.depot, (&id, hour), &shared.replica, habit)).await;
+    async fn pack_one(&self, feed: &FeedId, hour: Hour) -> Packing {
+        let mut packed = self.try_to_pack(feed, hour, None).await;
+        if let Err(error) = &packed
+            && error.kind() == io::ErrorKind::StorageFull
+        {
+            // A part of it is an archive as well, and makes room once it is shipped.
+            let room = self.shared.depot.room().unwrap_or_default() / 2;
+            if room >= ROOM_BYTES_MIN {
+                tracing::warn!(%feed, %hour, room, "there is not enough room to pack an hour at once; packing a part");
+                packed = self.try_to_pack(feed, hour, Some(room)).await;
+            }
+        }
         match packed {
-            Ok(None) => true,
+            Ok(None) => Packing::Done,
             Ok(Some(packed)) => {
                 let (bodies, bytes) = (packed.bodies, packed.archive_bytes);
                 tracing::info!(archive = %packed.name, bodies, bytes, "packed an hour");
                 self.remember_packed(feed, hour, Ok(&packed));
                 self.docks.list(&packed.name).await;
-                true
+                match packed.is_part {
+                    true => Packing::Busy,
+                    false => Packing::Done,
+                }
             }
             Err(error) => {
                 tracing::error!(%feed, %hour, %error, "cannot pack an hour; trying on");
                 self.remember_packed(feed, hour, Err(&error));
-                false
+                Packing::Failed
             }
         }
+    }
+
+    async fn try_to_pack(
+        &self,
+        feed: &FeedId,
+        hour: Hour,
+        room: Option<u64>,
+    ) -> io::Result<Option<Packed>> {
+        let shared = Arc::clone(&self.shared);
+        let (id, habit) = (feed.clone(), shared.habits.of(feed));
+        blocking(move || pack(&shared.depot, (&id, hour), &shared.replica, habit, room)).await
     }
 
     fn remember_packed(&self, feed: &FeedId, hour: Hour, packed: Result<&Packed, &io::Error>) {
@@ -175,16 +224,8 @@ impl Works {
 
     /// What a process before left, and what the list lost.
     async fn list_waiting(&self) {
-        let depot = self.shared.depot.clone();
-        match blocking(move || depot.waiting()).await {
-            Ok(waiting) => {
-                for name in waiting {
-                    self.docks.list(&name).await;
-                }
-            }
-            Err(error) => {
-                tracing::error!(%error, "cannot see which archives wait for being shipped; the next start looks again");
-            }
+        for name in self.docks.waiting().await.unwrap_or_default() {
+            self.docks.list_anew(&name).await;
         }
     }
 
@@ -201,7 +242,7 @@ impl Works {
 
     async fn pack_all(&self) {
         let never = CancellationToken::new();
-        while !matches!(self.pack(Which::All, &never).await, Ok(true)) {
+        while !matches!(self.pack(Which::All, &never).await, Ok(Packing::Done)) {
             self.shared.clock.sleep(PACK_SOON).await;
         }
     }
@@ -260,10 +301,91 @@ impl Works {
     }
 }
 
+/// What came of packing; the worst of several hours counts.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Packing {
+    /// Nothing is left.
+    Done,
+    /// Somebody writes to an hour, or there was room for a part of one only.
+    Busy,
+    /// An hour could not be packed.
+    Failed,
+}
+
+/// Sees when the clock on the wall goes back.
+struct Watch {
+    now: Timestamp,
+    elapsed: Duration,
+}
+
+impl Watch {
+    fn new(clock: &Clock) -> Self {
+        Self {
+            now: clock.now(),
+            elapsed: clock.elapsed(),
+        }
+    }
+
+    /// Whether it went back since the last look.
+    fn was_set_back(&mut self, clock: &Clock) -> bool {
+        let before = std::mem::replace(self, Self::new(clock));
+        let passed = self.elapsed.saturating_sub(before.elapsed);
+        let passed = SignedDuration::try_from(passed).unwrap_or(SignedDuration::MAX);
+        self.now.duration_since(before.now) < passed.saturating_sub(SET_BACK_MIN)
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Which {
     /// Hours that are over.
     Over,
     /// All of them.
     All,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use cannery_runtime::clock::{ClockSource, Sleep};
+
+    use super::*;
+
+    /// A clock on the wall that somebody sets.
+    #[derive(Debug)]
+    struct Wall(Mutex<(Timestamp, Duration)>);
+
+    impl ClockSource for Wall {
+        fn now(&self) -> Timestamp {
+            self.0.lock().unwrap().0
+        }
+
+        fn elapsed(&self) -> Duration {
+            self.0.lock().unwrap().1
+        }
+
+        fn sleep_until(&self, _deadline: Duration) -> Sleep {
+            Box::pin(std::future::pending())
+        }
+    }
+
+    #[test]
+    fn only_a_clock_that_is_set_back_is_noticed() {
+        let wall = Arc::new(Wall(Mutex::new((Timestamp::UNIX_EPOCH, Duration::ZERO))));
+        let clock = Clock::from_source(Arc::clone(&wall) as _);
+        let mut watch = Watch::new(&clock);
+        for (seconds, elapsed, expected) in [
+            (60, 60, false),
+            // By a little, as clocks are all the time.
+            (110, 120, false),
+            // The machine slept.
+            (9_000, 180, false),
+            (200, 240, true),
+            (260, 300, false),
+        ] {
+            let now = Timestamp::from_second(seconds).unwrap();
+            *wall.0.lock().unwrap() = (now, Duration::from_secs(elapsed));
+            assert_eq!(watch.was_set_back(&clock), expected, "{seconds}");
+        }
+    }
 }

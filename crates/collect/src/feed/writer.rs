@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cannery_formats::feed::FeedId;
-use cannery_runtime::disk::{Disk, DiskFile, Open};
+use cannery_runtime::disk::{Disk, DiskFile, Open, Space, space};
 use tokio::sync::{mpsc, oneshot};
 
 use folders::Folders;
@@ -30,6 +30,10 @@ const QUEUE_MAX: usize = 256;
 
 /// Each is lost only to an hour that was packed in that very moment.
 const CREATE_TRIES_MAX: usize = 100;
+
+/// So much of the disk is left for packing and shipping, which make room: at most this, and at most this share of a small disk.
+const RESERVE_BYTES: u64 = 64 << 20;
+const RESERVE_SHARE: u64 = 20;
 
 /// What a file is called until it is whole.
 pub(super) const PART: &str = ".part";
@@ -60,9 +64,10 @@ impl Writer {
         let threads = (0..THREADS).map(|_| {
             let (jobs, waiting) = mpsc::channel(QUEUE_MAX);
             let (disk, folders) = (Arc::clone(disk), Folders::below(root));
+            let root = root.to_owned();
             std::thread::Builder::new()
                 .name("feed-writer".into())
-                .spawn(move || run(&*disk, folders, waiting))?;
+                .spawn(move || run(&*disk, &root, folders, waiting))?;
             Ok(jobs)
         });
         Ok(Self(threads.collect::<io::Result<_>>()?))
@@ -117,7 +122,7 @@ impl Writer {
     }
 }
 
-fn run(disk: &dyn Disk, mut folders: Folders, mut waiting: mpsc::Receiver<Job>) {
+fn run(disk: &dyn Disk, root: &Path, mut folders: Folders, mut waiting: mpsc::Receiver<Job>) {
     let mut jobs = Vec::new();
     while waiting.blocking_recv_many(&mut jobs, BATCH_MAX) > 0 {
         let (saves, appends): (Vec<_>, Vec<_>) = jobs
@@ -128,8 +133,31 @@ fn run(disk: &dyn Disk, mut folders: Folders, mut waiting: mpsc::Receiver<Job>) 
             // Who does not wait any more needs no answer.
             job.answer.send(done).ok();
         }
+        let saves = saves.into_iter().filter_map(|job| {
+            let room = has_room(root);
+            unless_failed(job, room)
+        });
+        let saves = saves.map(|(job, ())| job).collect();
         save_all(disk, &mut folders, saves);
     }
+}
+
+/// Whether there is more room than packing and shipping may need. Where nobody knows, the disk itself will say.
+fn has_room(root: &Path) -> io::Result<()> {
+    let Ok(Space {
+        free_bytes,
+        total_bytes,
+    }) = space(root)
+    else {
+        return Ok(());
+    };
+    if free_bytes >= RESERVE_BYTES.min(total_bytes / RESERVE_SHARE) {
+        return Ok(());
+    }
+    let why = format!(
+        "only {free_bytes} bytes are left on the disk, for packing and shipping what is there"
+    );
+    Err(io::Error::new(io::ErrorKind::StorageFull, why))
 }
 
 /// Does each step for all jobs before the next step.

@@ -37,12 +37,12 @@ use super::place::FilePlace;
 use super::progress::{Progress, Quarantined};
 use super::recall::Recall;
 use super::room::Room;
-use super::schedule::Schedule;
 use super::settings::SpoolSettings;
 use super::shipper::{Event, Hand, Shipper};
 use super::take::Taker;
 use super::upkeep::Upkeep;
 use crate::quarantine::Quarantine;
+use crate::schedule::Schedule;
 use crate::turns::Turns;
 
 /// Files that were found and not taken yet.

@@ -14,8 +14,8 @@ use super::find::{Census, Finder};
 use super::lock;
 use super::outbox::Outbox;
 use super::room::Room;
-use super::schedule::Schedule;
 use super::shipper::Event;
+use crate::schedule::Schedule;
 
 const TICK_EVERY: Duration = Duration::from_secs(1);
 

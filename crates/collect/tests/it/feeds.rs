@@ -44,6 +44,8 @@ pub(crate) struct Replica {
     mirrors: Vec<Lake>,
     cleared: Option<watch::Receiver<Cleared>>,
     told: Arc<Told>,
+    /// Those of the last process.
+    journals: Mutex<Vec<Journal>>,
 }
 
 fn lake_of(id: &str, store: Arc<dyn ObjectStore>) -> Lake {
@@ -75,6 +77,7 @@ impl Replica {
             mirrors: Vec::new(),
             cleared: None,
             told: Arc::default(),
+            journals: Mutex::default(),
         }
     }
 
@@ -122,7 +125,8 @@ impl Replica {
             let list = Memory::new(Declaration::default(), clock.clone(), rng.clone());
             Journal::new(lake.id(), Arc::new(list))
         });
-        let journals = lists.collect();
+        let journals: Vec<_> = lists.collect();
+        *self.journals.lock().unwrap() = journals.clone();
         Feeds::open(FeedsParts {
             depot: Depot::new(Arc::clone(&disk), self.workspace()),
             clock: clock.clone(),
@@ -417,6 +421,22 @@ async fn a_mirror_that_does_not_answer_takes_nothing_from_the_others() {
         walk(&replica.workspace().join("archives")),
         Vec::<String>::new()
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn archives_are_shipped_while_no_journal_can_be_used() {
+    let replica = Replica::new().with_hours(12);
+    let (feeds, stop) = (replica.feeds(), CancellationToken::new());
+    for journal in replica.journals.lock().unwrap().clone() {
+        journal.close().await;
+    }
+    let watching = async {
+        wait_until("everything is shipped", || replica.told("main") == 12).await;
+        wait_until("and gone", || replica.waiting() == 0).await;
+        stop.cancel();
+    };
+    let (left, ()) = tokio::join!(feeds.run(stop.clone(), limit()), watching);
+    assert_eq!(left, Left::default());
 }
 
 #[tokio::test(flavor = "multi_thread")]

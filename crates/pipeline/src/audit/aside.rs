@@ -68,8 +68,16 @@ impl Auditor {
                     rescued,
                 }))
             }
-            // Another program reads it, or it is gone: both are as they should be.
-            Fetch::Unusable(_) | Fetch::Vanished => Ok(None),
+            Fetch::Vanished => {
+                lake.delete(&mark).await?;
+                let key = key.clone();
+                Ok(Some(Mended::Unmarked {
+                    store: store_id,
+                    key,
+                }))
+            }
+            // Another program reads it.
+            Fetch::Unusable(_) => Ok(None),
         }
     }
 

@@ -68,6 +68,13 @@ pub enum Finding {
         /// The archive.
         key: Key,
     },
+    /// An archive was set aside, and is gone: its mark keeps others from its name.
+    Gone {
+        /// The id of the object storage.
+        store: String,
+        /// The archive.
+        key: Key,
+    },
     /// An archive could not be read, which says nothing of what is in it.
     Unreadable {
         /// The id of the object storage.
@@ -85,7 +92,8 @@ impl Finding {
     pub fn is_mendable(&self) -> bool {
         match self {
             Self::Unmerged { .. } | Self::Missing { .. } => true,
-            Self::Damaged { .. } | Self::TooLarge { .. } | Self::Restored { .. } => true,
+            Self::Damaged { .. } | Self::TooLarge { .. } => true,
+            Self::Restored { .. } | Self::Gone { .. } => true,
             Self::Beyond { .. } | Self::Unreadable { .. } => false,
         }
     }
@@ -105,6 +113,7 @@ impl Finding {
                 "`cannery audit --fix` sets it aside; it stays where it is, for `cannery lake cat` and your own tools"
             }
             Self::Restored { .. } => "`cannery audit --fix` counts on it again",
+            Self::Gone { .. } => "`cannery audit --fix` removes the mark",
             Self::Beyond { .. } => "use a newer version of cannery",
             Self::Unreadable { .. } => "run `cannery audit` again when the store answers",
         }
@@ -146,6 +155,12 @@ impl fmt::Display for Finding {
                     "archive `{key}` in `{store}` was set aside, and is sound"
                 )
             }
+            Self::Gone { store, key } => {
+                write!(
+                    f,
+                    "archive `{key}` in `{store}` was set aside, and is gone; its mark is left"
+                )
+            }
             Self::Unreadable { store, key, why } => {
                 write!(f, "archive `{key}` in `{store}` could not be read: {why}")
             }
@@ -185,6 +200,13 @@ pub enum Mended {
     },
     /// An archive that was set aside is sound, and its mark is gone.
     TakenBack {
+        /// The id of the object storage.
+        store: String,
+        /// The archive.
+        key: Key,
+    },
+    /// An archive that was set aside is gone, and now its mark is, too.
+    Unmarked {
         /// The id of the object storage.
         store: String,
         /// The archive.
@@ -232,6 +254,9 @@ impl fmt::Display for Mended {
             }
             Self::TakenBack { store, key } => {
                 write!(f, "`{key}` in `{store}` is counted on again")
+            }
+            Self::Unmarked { store, key } => {
+                write!(f, "removed the mark of `{key}` in `{store}`, which is gone")
             }
             Self::Not {
                 store,

@@ -39,7 +39,8 @@ impl Auditor {
                 }
                 Finding::Damaged { store, key, .. }
                 | Finding::TooLarge { store, key, .. }
-                | Finding::Restored { store, key } => {
+                | Finding::Restored { store, key }
+                | Finding::Gone { store, key } => {
                     doubtful.push((store.as_str(), key));
                 }
                 Finding::Beyond { .. } | Finding::Unreadable { .. } => {}

@@ -64,10 +64,9 @@ impl<'a> Visit<'a> {
         }
     }
 
-    /// Names of archives that were set aside are not used, whatever lies there by now: nobody would find it.
+    /// Names that are marked as set aside are not used, whatever lies there by now: nobody would find it.
     pub(crate) fn avoid(&mut self, folder: &HourFolder) {
-        let aside = folder.set_aside.iter().map(|entry| entry.key.clone());
-        self.unusable.extend(aside);
+        self.unusable.extend(folder.marked.iter().cloned());
     }
 
     pub(crate) fn note(&mut self, step: Step) {

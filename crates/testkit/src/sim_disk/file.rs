@@ -66,6 +66,9 @@ impl DiskFile for SimFile {
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         self.disk.look(|state| {
+            if state.lost.contains(&self.handle.node) {
+                return Err(Errno::IO.into());
+            }
             let content = state.tree.content(self.handle.node)?;
             let offset = usize::try_from(offset)
                 .unwrap_or(usize::MAX)

@@ -1,5 +1,6 @@
 //! All that one disk is, behind its one lock.
 
+use std::collections::BTreeSet;
 use std::io;
 
 use cannery_runtime::Rng;
@@ -16,6 +17,8 @@ pub(super) struct State {
     pub(super) tree: Tree,
     pub(super) faults: Faults,
     pub(super) capacity_bytes: u64,
+    /// Files that cannot be read any more.
+    pub(super) lost: BTreeSet<NodeId>,
     rng: Rng,
 }
 
@@ -30,6 +33,7 @@ impl State {
             tree,
             faults: Faults::default(),
             capacity_bytes,
+            lost: BTreeSet::new(),
             rng,
         }
     }

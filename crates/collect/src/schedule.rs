@@ -5,49 +5,49 @@ use std::sync::Arc;
 use cannery_journal::{Data, Declaration, Error, Journal, Key, Memory, NewEntry};
 use cannery_runtime::{Clock, Rng};
 
-/// The lists. Losing them loses nothing: the outbox is read at every start.
+/// The lists. Losing them loses nothing: what waits on the disk is looked for at every start.
 #[derive(Clone, Debug)]
-pub(super) struct Schedule {
+pub(crate) struct Schedule {
     journal: Journal,
     /// Shipping is what makes room on a full disk, so it must not need any.
     spare: Journal,
 }
 
 impl Schedule {
-    pub(super) fn new(journal: Journal, clock: &Clock, rng: &Rng) -> Self {
+    pub(crate) fn new(journal: Journal, clock: &Clock, rng: &Rng) -> Self {
         let spare = Memory::new(Declaration::default(), clock.clone(), rng.clone());
         Self {
             journal,
-            spare: Journal::new("spool, in memory", Arc::new(spare)),
+            spare: Journal::new("in memory", Arc::new(spare)),
         }
     }
 
     /// Both lists, for workers.
-    pub(super) fn lists(&self) -> [Journal; 2] {
+    pub(crate) fn lists(&self) -> [Journal; 2] {
         [self.journal.clone(), self.spare.clone()]
     }
 
-    /// Puts a bundle on a list; may be done twice.
-    pub(super) async fn add(&self, id: &str) {
+    /// Puts something on a list; may be done twice.
+    pub(crate) async fn add(&self, id: &str) {
         let Err(error) = add_to(&self.journal, id).await else {
             return;
         };
-        tracing::warn!(bundle = id, %error, "the journal does not take a bundle; it is shipped all the same");
+        tracing::warn!(id, %error, "the journal does not take what is to be shipped; it is shipped all the same");
         self.add_to_spare(id).await;
     }
 
-    /// Puts a bundle on the list in memory.
-    pub(super) async fn add_to_spare(&self, id: &str) {
+    /// Puts something on the list in memory.
+    pub(crate) async fn add_to_spare(&self, id: &str) {
         if let Err(error) = add_to(&self.spare, id).await {
-            tracing::error!(bundle = id, %error, "cannot schedule a bundle; the next start ships it");
+            tracing::error!(id, %error, "cannot schedule what is to be shipped; the next start ships it");
         }
     }
 
     /// The same at once, whatever was planned or begun: by a process that is dead, or by a pause that is too long now.
-    pub(super) async fn add_anew(&self, id: &str) {
+    pub(crate) async fn add_anew(&self, id: &str) {
         for list in self.lists() {
             if let Err(error) = cancel_in(&list, id).await {
-                tracing::debug!(bundle = id, %error, "cannot take a bundle off its list");
+                tracing::debug!(id, %error, "cannot take it off its list");
             }
         }
         self.add(id).await;
