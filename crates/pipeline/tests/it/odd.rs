@@ -6,8 +6,9 @@ use std::sync::Arc;
 use cannery_formats::Key;
 use cannery_formats::feed::Codec;
 use cannery_lake::fault::{Fault, FaultStore, Faults, Request};
-use cannery_pipeline::Error;
+use cannery_pipeline::audit::Auditor;
 use cannery_pipeline::consolidate::{Report, Step};
+use cannery_pipeline::{Error, Scope};
 use cannery_runtime::Clock;
 use flate2::write::GzEncoder;
 
@@ -207,6 +208,10 @@ async fn a_primary_that_cannot_be_replaced_loses_nothing() {
     assert_eq!(look.whole(), set("a b c d"));
     let again = consolidate().await;
     assert!(!again.is_change(), "{again}");
+    let auditor = Auditor::new(small.clone());
+    let (stores, scope) = ([bucket.honest.clone()], Scope::default());
+    let found = auditor.audit(&stores, &scope, &mut |_, _| {}).await;
+    assert_eq!(found.unwrap(), [], "nothing can be done about it");
     // Whoever can replace it does so.
     bucket.consolidate().await;
     bucket.assert_one(&set("a b c d"), "replaced").await;
