@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::config::permission::Permission;
 use crate::config::units::Bytes;
 
 pub(crate) mod archive;
@@ -64,6 +65,15 @@ pub(crate) struct Global {
     /// Environment variables that a configuration from a URL may read
     #[arg(long, global = true, value_name = "NAME,...", value_delimiter = ',')]
     pub(crate) config_env: Vec<String>,
+    /// Let a configuration from a URL name files of this machine (files), or collect from private addresses (private)
+    #[arg(
+        long,
+        global = true,
+        value_name = "WHAT,...",
+        value_delimiter = ',',
+        hide_possible_values = true
+    )]
+    pub(crate) config_allow: Vec<Permission>,
     /// Accept a configuration over plain http from another machine
     #[arg(long, global = true)]
     pub(crate) config_insecure: bool,

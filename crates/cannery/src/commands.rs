@@ -106,6 +106,7 @@ impl Context {
                 source,
                 environment,
                 workspace: global.workspace.clone(),
+                allowed: global.config_allow.clone(),
                 allow_http: global.config_insecure,
             },
             variables,

@@ -14,6 +14,7 @@ pub(crate) mod environment;
 pub(crate) mod feed;
 pub(crate) mod journal;
 mod node;
+pub(crate) mod permission;
 pub(crate) mod pipeline;
 pub(crate) mod raw;
 pub(crate) mod source;
@@ -28,6 +29,7 @@ use environment::{Environment, Used};
 use feed::FeedConfig;
 use journal::JournalSettings;
 use node::{DEFAULT_NODE, check_node};
+use permission::Origin;
 use pipeline::PipelineConfig;
 use raw::{RawConfig, RawServe, RawStorage};
 use spool::SpoolConfig;
@@ -64,15 +66,6 @@ pub(crate) struct Serve {
     pub(crate) listen: SocketAddr,
     pub(crate) monitoring_listen: Option<SocketAddr>,
     pub(crate) admin_listen: Option<SocketAddr>,
-}
-
-/// Who wrote a configuration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Origin {
-    /// Somebody on this machine.
-    Here,
-    /// Whoever answers at a URL.
-    Elsewhere,
 }
 
 /// Something in the configuration is wrong: where, and what.
@@ -133,25 +126,24 @@ impl Config {
         text: &str,
         environment: &Environment,
         workspace: Option<&Path>,
-        origin: Origin,
+        origin: &Origin,
     ) -> Result<Self, ConfigError> {
         let mut tree = tree::parse(text)?;
         let used = environment.substitute(&mut tree)?;
         typed::read(&tree)
-            .and_then(|raw| Self::check(raw, workspace, origin))
+            .and_then(|raw| {
+                origin.check(&raw, workspace)?;
+                Self::check(raw, workspace)
+            })
             .map_err(|error| error.hiding(&used))
     }
 
     /// The configuration that an empty file stands for.
     pub(crate) fn embedded(workspace: Option<&Path>) -> Result<Self, ConfigError> {
-        Self::check(RawConfig::default(), workspace, Origin::Here)
+        Self::check(RawConfig::default(), workspace)
     }
 
-    fn check(
-        raw: RawConfig,
-        workspace: Option<&Path>,
-        origin: Origin,
-    ) -> Result<Self, ConfigError> {
+    fn check(raw: RawConfig, workspace: Option<&Path>) -> Result<Self, ConfigError> {
         let workspace = workspace
             .map(Path::to_owned)
             .or(raw.workspace)
@@ -168,7 +160,7 @@ impl Config {
         refuse_twins(&object_storage)?;
         let ids: Vec<&str> = object_storage.iter().map(|one| one.id.as_str()).collect();
         let pipeline = pipeline::check(raw.pipeline, &workspace, &ids)?;
-        let node = check_node(raw.node.as_deref().unwrap_or(DEFAULT_NODE), origin)?;
+        let node = check_node(raw.node.as_deref().unwrap_or(DEFAULT_NODE))?;
         let catalog = database::check(Purpose::Catalog, raw.catalog.as_ref(), &workspace)?;
         let state = database::check(Purpose::State, raw.state.as_ref(), &workspace)?;
         database::check_apart(&catalog, &state)?;

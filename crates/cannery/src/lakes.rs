@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cli::StorageArg;
 use crate::config::Config;
+use crate::config::environment::is_of_a_store;
 use crate::config::pipeline::Stores;
 use crate::failure::{ExitCode, Failure};
 use crate::version;
@@ -117,11 +118,6 @@ pub(crate) fn chosen<'a>(mirrors: &'a Mirrors, storage: &StorageArg) -> Result<&
 
 /// The variables that the stores' own tools read. What may be a secret is hidden wherever it would be printed.
 fn store_variables(variables: &[(String, String)]) -> Vec<(String, Secret)> {
-    let of_a_store = |name: &str| {
-        ["AWS_", "GOOGLE_", "AZURE_"]
-            .iter()
-            .any(|beginning| name.starts_with(beginning))
-    };
     let secret = |name: &str| {
         ["KEY", "SECRET", "TOKEN", "PASSWORD", "CREDENTIAL", "SAS"]
             .iter()
@@ -129,7 +125,7 @@ fn store_variables(variables: &[(String, String)]) -> Vec<(String, Secret)> {
     };
     variables
         .iter()
-        .filter(|(name, _)| of_a_store(name))
+        .filter(|(name, _)| is_of_a_store(name))
         .map(|(name, value)| {
             (
                 name.clone(),

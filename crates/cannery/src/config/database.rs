@@ -9,6 +9,9 @@ use serde::{Serialize, Serializer};
 use super::ConfigError;
 use super::journal::{DatabaseUrl, EngineAddress};
 
+/// What a place begins with that is a file.
+const FILE_SCHEME: &str = "sqlite:";
+
 /// What is kept in a database of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
@@ -66,6 +69,11 @@ impl Serialize for DatabasePlace {
     }
 }
 
+/// Whether a place, as it is written, is a file.
+pub(super) fn names_file(raw: &Secret) -> bool {
+    raw.expose().starts_with(FILE_SCHEME)
+}
+
 pub(super) fn check(
     purpose: Purpose,
     raw: Option<&Secret>,
@@ -75,7 +83,7 @@ pub(super) fn check(
     let Some(text) = raw.map(Secret::expose) else {
         return Ok(DatabasePlace::Sqlite(workspace.join(purpose.file_name())));
     };
-    if let Some(path) = text.strip_prefix("sqlite:") {
+    if let Some(path) = text.strip_prefix(FILE_SCHEME) {
         return match path {
             "" => Err(wrong("`sqlite:` names no file".to_owned())),
             path => Ok(DatabasePlace::Sqlite(PathBuf::from(path))),

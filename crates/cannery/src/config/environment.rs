@@ -10,6 +10,13 @@ use super::tree::{Node, Value};
 /// Shorter values are too common to be hidden.
 const HIDDEN_BYTES_MIN: usize = 6;
 
+/// Whether the stores' own tools read it. The author of a configuration from elsewhere never sees such a variable, even where the stores
+/// may use it: in the header of a feed it would go to a place of the author's choice.
+pub(crate) fn is_of_a_store(name: &str) -> bool {
+    let mut beginnings = ["AWS_", "GOOGLE_", "AZURE_"].iter();
+    beginnings.any(|beginning| name.starts_with(beginning))
+}
+
 /// Which variables a configuration may read.
 #[derive(Clone)]
 pub(crate) struct Environment {
@@ -113,12 +120,17 @@ impl Environment {
                 "`{{{{ {action} }}}}` is not understood; only `{{{{ env.NAME }}}}` is"
             ));
         };
-        if let Some(allowed) = &self.allowed
-            && !allowed.iter().any(|other| other == name)
-        {
-            return Err(format!(
-                "the configuration comes from a URL and may not read the variable `{name}`; allow it with `--config-env {name}`"
-            ));
+        if let Some(allowed) = &self.allowed {
+            if is_of_a_store(name) {
+                return Err(format!(
+                    "the configuration comes from a URL and may not read the variable `{name}`, which is for the stores alone; leave the key out: they read the variable themselves where `--config-env {name}` allows it"
+                ));
+            }
+            if !allowed.iter().any(|other| other == name) {
+                return Err(format!(
+                    "the configuration comes from a URL and may not read the variable `{name}`; allow it with `--config-env {name}`"
+                ));
+            }
         }
         let value = self.variables.get(name);
         value
@@ -189,5 +201,17 @@ mod tests {
         filled("a: {{ env.OTHER }}", &strict).unwrap();
         let error = filled("a: {{ env.KEY }}", &strict).unwrap_err().to_string();
         assert!(error.contains("--config-env KEY"), "{error}");
+    }
+
+    #[test]
+    fn a_configuration_from_elsewhere_never_reads_the_secrets_of_the_stores() {
+        let name = "AWS_SECRET_ACCESS_KEY";
+        let all = Environment::all([(name.to_owned(), "canary-of-store".to_owned())]);
+        let strict = all.clone().only(vec![name.to_owned()]);
+        let text = format!("feeds: [{{headers: {{x: '{{{{ env.{name} }}}}'}}}}]\n");
+        let error = filled(&text, &strict).unwrap_err().to_string();
+        assert!(error.contains("for the stores alone"), "{error}");
+        assert!(!error.contains("canary"), "{error}");
+        filled(&text, &all).unwrap();
     }
 }

@@ -5,24 +5,23 @@ use std::path::Path;
 use cannery_runtime::RealDisk;
 use cannery_runtime::disk::{Disk as _, Kind, read};
 
-use super::{ConfigError, Origin};
+use super::ConfigError;
 
 /// Where a name comes from that nobody gave.
 pub(super) const DEFAULT_NODE: &str = "@/etc/hostname";
 
 const NODE_BYTES_MAX: u64 = 253;
 
-/// A node's name becomes a part of object names and of log lines. Only a configuration of this machine may name a file: the
-/// author of one from elsewhere must not read files here.
-pub(super) fn check_node(text: &str, origin: Origin) -> Result<String, ConfigError> {
+/// Whether it is read from a file.
+pub(super) fn names_file(text: &str) -> bool {
+    text.starts_with('@')
+}
+
+/// A node's name becomes a part of object names and of log lines.
+pub(super) fn check_node(text: &str) -> Result<String, ConfigError> {
     let wrong = |reason: String| ConfigError::new(0, format!("`node`: {reason}"));
     let name = match text.strip_prefix('@') {
         None => text.to_owned(),
-        Some(_) if origin == Origin::Elsewhere && text != DEFAULT_NODE => {
-            return Err(wrong(
-                "a configuration from a URL may not name a file".to_owned(),
-            ));
-        }
         Some(file) => match read_name(Path::new(file)) {
             Ok(content) => String::from_utf8_lossy(&content).into_owned(),
             // A machine without the file still has to run out of the box.

@@ -11,8 +11,9 @@ use reqwest::header::{ETAG, IF_NONE_MATCH};
 use serde::{Deserialize, Serialize};
 
 use super::environment::Environment;
+use super::permission::{Origin, Permission};
 use super::tree::{TEXT_BYTES_MAX, is_blank};
-use super::{Config, ConfigError, DEFAULT_WORKSPACE, Origin};
+use super::{Config, ConfigError, DEFAULT_WORKSPACE};
 
 const FETCH_TIMEOUT: Duration = Duration::from_secs(15);
 const REDIRECTS_MAX: usize = 5;
@@ -35,6 +36,8 @@ pub(crate) struct Loader {
     pub(crate) environment: Environment,
     /// `--workspace`
     pub(crate) workspace: Option<PathBuf>,
+    /// `--config-allow`
+    pub(crate) allowed: Vec<Permission>,
     /// `--config-insecure`
     pub(crate) allow_http: bool,
 }
@@ -131,10 +134,10 @@ impl Loader {
 
     fn parse(&self, text: &str) -> Result<Config, LoadError> {
         let origin = match self.source {
-            Source::Url(_) => Origin::Elsewhere,
+            Source::Url(_) => Origin::Elsewhere(self.allowed.clone()),
             Source::Embedded | Source::File(_) => Origin::Here,
         };
-        Config::parse(text, &self.environment, self.workspace.as_deref(), origin)
+        Config::parse(text, &self.environment, self.workspace.as_deref(), &origin)
             .map_err(|error| self.invalid(error))
     }
 
@@ -295,6 +298,7 @@ mod tests {
             source: Source::Url(PrivateUrl::new(url)),
             environment: Environment::all([]),
             workspace: Some(workspace.to_owned()),
+            allowed: Vec::new(),
             allow_http: false,
         }
     }

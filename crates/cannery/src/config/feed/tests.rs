@@ -8,7 +8,7 @@ fn parse(feeds: &str) -> Result<Vec<FeedConfig>, String> {
         &format!("feeds:\n{feeds}"),
         &environment,
         None,
-        Origin::Here,
+        &Origin::Here,
     )
     .map(|config| config.feeds)
     .map_err(|error| error.to_string())

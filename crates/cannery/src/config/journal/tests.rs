@@ -7,7 +7,7 @@ use crate::config::{Config, Origin};
 fn parse(text: &str) -> Result<Config, ConfigError> {
     let variables =
         [("TIMES", "7"), ("MERGE", "off")].map(|(name, value)| (name.to_owned(), value.to_owned()));
-    Config::parse(text, &Environment::all(variables), None, Origin::Here)
+    Config::parse(text, &Environment::all(variables), None, &Origin::Here)
 }
 
 fn journal(text: &str, name: &str) -> JournalSettings {

@@ -10,6 +10,9 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+/// The reports that are in the lake.
+const REPORTS_IN_LAKE: &str = "lake:reports-raw";
+
 /// A place where reports come from: one of its keys.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default, expecting = "a map of keys")]
@@ -130,6 +133,14 @@ pub(super) fn check(raw: Option<Vec<RawInput>>, workspace: &Path) -> Result<Vec<
     Ok(inputs)
 }
 
+impl RawInput {
+    /// Whether reports come from a folder of this machine, as far as that can be said before it is checked.
+    pub(crate) fn names_folder(&self) -> bool {
+        let reports = self.reports.as_deref();
+        reports.is_some_and(|reports| reports != REPORTS_IN_LAKE)
+    }
+}
+
 impl Input {
     fn key(&self) -> &'static str {
         match self {
@@ -177,7 +188,7 @@ fn one(raw: RawInput) -> Result<Input, (&'static str, String)> {
 fn reports_place(text: &str) -> Result<ReportsPlace, String> {
     match text {
         "" => Err("it is empty: write a folder, or `lake:reports-raw`".to_owned()),
-        "lake:reports-raw" => Ok(ReportsPlace::Lake),
+        REPORTS_IN_LAKE => Ok(ReportsPlace::Lake),
         folder => Ok(ReportsPlace::Folder(Path::new(folder).to_owned())),
     }
 }

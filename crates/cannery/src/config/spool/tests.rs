@@ -4,7 +4,7 @@ use crate::config::{Config, Origin};
 
 fn parse(text: &str) -> Result<Config, ConfigError> {
     let environment = Environment::all(Vec::new());
-    Config::parse(text, &environment, None, Origin::Here)
+    Config::parse(text, &environment, None, &Origin::Here)
 }
 
 const PLAIN: &str =

@@ -1,0 +1,134 @@
+//! What a configuration may do to this machine. The author of one from a URL may do nothing but what the person who starts the program
+//! allows.
+
+use std::path::Path;
+
+use cannery_lake::Address;
+use clap::ValueEnum;
+
+use super::ConfigError;
+use super::node::{DEFAULT_NODE, names_file};
+use super::raw::RawConfig;
+
+/// Who wrote a configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// Somebody on this machine.
+    Here,
+    /// Whoever answers at a URL, with what they are allowed all the same.
+    Elsewhere(Vec<Permission>),
+}
+
+/// What `--config-allow` allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Permission {
+    /// Naming files and folders, whose content goes to the lake, and some of which are removed then.
+    Files,
+    /// Feeds from addresses that are not public, whose answers go to the lake.
+    Private,
+}
+
+impl Permission {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Files => "files",
+            Self::Private => "private",
+        }
+    }
+
+    fn what(self) -> &'static str {
+        match self {
+            Self::Files => "name a file or folder of this machine",
+            Self::Private => "collect from addresses that are not public",
+        }
+    }
+}
+
+impl Origin {
+    fn allows(&self, permission: Permission) -> bool {
+        match self {
+            Self::Here => true,
+            Self::Elsewhere(allowed) => allowed.contains(&permission),
+        }
+    }
+
+    /// Refuses what the author may not do. `workspace` is that of the command line. Only what is written counts: the defaults lie in the
+    /// workspace, which is the choice of who starts the program.
+    pub(super) fn check(
+        &self,
+        raw: &RawConfig,
+        workspace: Option<&Path>,
+    ) -> Result<(), ConfigError> {
+        if !self.allows(Permission::Files)
+            && let Some(key) = file_key(raw, workspace)
+        {
+            return Err(refused(Permission::Files, &key));
+        }
+        let mut feeds = raw.feeds.iter();
+        if !self.allows(Permission::Private)
+            && let Some(at) = feeds.position(|feed| feed.allow_private == Some(true))
+        {
+            let key = format!("feeds.{at}.allow_private");
+            return Err(refused(Permission::Private, &key));
+        }
+        Ok(())
+    }
+}
+
+fn refused(permission: Permission, key: &str) -> ConfigError {
+    let next = match key {
+        "workspace" => "give the folder by `--workspace`",
+        _ => "remove the key",
+    };
+    let (what, word) = (permission.what(), permission.word());
+    let reason = format!(
+        "a configuration from a URL may not {what}; {next}, or allow it with `--config-allow {word}`"
+    );
+    ConfigError::new(0, reason).below(key)
+}
+
+/// The first key that names a file or folder.
+fn file_key(raw: &RawConfig, workspace: Option<&Path>) -> Option<String> {
+    let is_file = |database: &Option<_>| database.as_ref().is_some_and(super::database::names_file);
+    let one = [
+        ("workspace", raw.workspace.is_some() && workspace.is_none()),
+        // Read where nothing is said, too.
+        (
+            "node",
+            raw.node
+                .as_deref()
+                .is_some_and(|node| names_file(node) && node != DEFAULT_NODE),
+        ),
+        ("catalog", is_file(&raw.catalog)),
+        ("state", is_file(&raw.state)),
+        ("pipeline.rules", raw.pipeline.rules.is_some()),
+        ("pipeline.features", raw.pipeline.features.is_some()),
+    ];
+    let one = one.into_iter().filter(|(_, is)| *is);
+    let storages = raw
+        .object_storage
+        .iter()
+        .enumerate()
+        .filter(|(_, storage)| {
+            let address = storage.url.as_ref().map(|url| Address::parse(url.expose()));
+            matches!(address, Some(Ok((Address::File(_), _))))
+        });
+    let inputs = raw.pipeline.inputs.iter().flatten().enumerate();
+    let inputs = inputs.filter(|(_, input)| input.names_folder());
+    let spools = raw.spools.iter().enumerate().filter_map(|(at, spool)| {
+        let schema = |datatype: &super::spool::RawDatatype| datatype.schema_file.is_some();
+        match (&spool.home, spool.datatypes.iter().position(schema)) {
+            (Some(_), _) => Some(format!("spools.{at}.home")),
+            (None, Some(datatype)) => Some(format!("spools.{at}.datatypes.{datatype}.schema_file")),
+            (None, None) => None,
+        }
+    });
+    one.map(|(key, _)| key.to_owned())
+        .chain(storages.map(|(at, _)| format!("object_storage.{at}.url")))
+        .chain(inputs.map(|(at, _)| format!("pipeline.inputs.{at}.reports")))
+        .chain(spools)
+        .next()
+}
+
+#[cfg(test)]
+mod tests;
