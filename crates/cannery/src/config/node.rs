@@ -12,9 +12,9 @@ pub(super) const DEFAULT_NODE: &str = "@/etc/hostname";
 
 const NODE_BYTES_MAX: u64 = 253;
 
-/// Whether it is read from a file.
+/// Whether it names a file other than the one that is read anyway.
 pub(super) fn names_file(text: &str) -> bool {
-    text.starts_with('@')
+    text.starts_with('@') && text != DEFAULT_NODE
 }
 
 /// A node's name becomes a part of object names and of log lines.

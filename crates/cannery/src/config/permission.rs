@@ -3,12 +3,12 @@
 
 use std::path::Path;
 
-use cannery_lake::Address;
+use cannery_runtime::Secret;
 use clap::ValueEnum;
 
-use super::ConfigError;
-use super::node::{DEFAULT_NODE, names_file};
-use super::raw::RawConfig;
+use super::pipeline::RawInput;
+use super::raw::{RawConfig, RawStorage};
+use super::{ConfigError, database, node};
 
 /// Who wrote a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,45 +89,26 @@ fn refused(permission: Permission, key: &str) -> ConfigError {
 
 /// The first key that names a file or folder.
 fn file_key(raw: &RawConfig, workspace: Option<&Path>) -> Option<String> {
-    let is_file = |database: &Option<_>| database.as_ref().is_some_and(super::database::names_file);
+    let is_file = |place: Option<&Secret>| place.is_some_and(database::names_file);
     let one = [
         ("workspace", raw.workspace.is_some() && workspace.is_none()),
-        // Read where nothing is said, too.
-        (
-            "node",
-            raw.node
-                .as_deref()
-                .is_some_and(|node| names_file(node) && node != DEFAULT_NODE),
-        ),
-        ("catalog", is_file(&raw.catalog)),
-        ("state", is_file(&raw.state)),
+        ("node", raw.node.as_deref().is_some_and(node::names_file)),
+        ("catalog", is_file(raw.catalog.as_ref())),
+        ("state", is_file(raw.state.as_ref())),
         ("pipeline.rules", raw.pipeline.rules.is_some()),
         ("pipeline.features", raw.pipeline.features.is_some()),
     ];
-    let one = one.into_iter().filter(|(_, is)| *is);
-    let storages = raw
-        .object_storage
-        .iter()
-        .enumerate()
-        .filter(|(_, storage)| {
-            let address = storage.url.as_ref().map(|url| Address::parse(url.expose()));
-            matches!(address, Some(Ok((Address::File(_), _))))
-        });
-    let inputs = raw.pipeline.inputs.iter().flatten().enumerate();
-    let inputs = inputs.filter(|(_, input)| input.names_folder());
-    let spools = raw.spools.iter().enumerate().filter_map(|(at, spool)| {
-        let schema = |datatype: &super::spool::RawDatatype| datatype.schema_file.is_some();
-        match (&spool.home, spool.datatypes.iter().position(schema)) {
-            (Some(_), _) => Some(format!("spools.{at}.home")),
-            (None, Some(datatype)) => Some(format!("spools.{at}.datatypes.{datatype}.schema_file")),
-            (None, None) => None,
-        }
-    });
+    let one = one.into_iter().find(|(_, names_file)| *names_file);
+    let mut storages = raw.object_storage.iter();
+    let storage = storages.position(RawStorage::names_folder);
+    let mut inputs = raw.pipeline.inputs.iter().flatten();
+    let input = inputs.position(RawInput::names_folder);
+    let mut spools = raw.spools.iter().enumerate();
+    let spool = spools.find_map(|(at, spool)| Some(format!("spools.{at}.{}", spool.file_key()?)));
     one.map(|(key, _)| key.to_owned())
-        .chain(storages.map(|(at, _)| format!("object_storage.{at}.url")))
-        .chain(inputs.map(|(at, _)| format!("pipeline.inputs.{at}.reports")))
-        .chain(spools)
-        .next()
+        .or(storage.map(|at| format!("object_storage.{at}.url")))
+        .or(input.map(|at| format!("pipeline.inputs.{at}.reports")))
+        .or(spool)
 }
 
 #[cfg(test)]

@@ -17,8 +17,7 @@ mod inputs;
 mod keep;
 mod stores;
 
-use inputs::RawInput;
-pub(crate) use inputs::{Input, ReportsPlace, Selection};
+pub(crate) use inputs::{Input, RawInput, ReportsPlace, Selection};
 use keep::{KeepConfig, RawSpans};
 use stores::RawStores;
 pub(crate) use stores::Stores;

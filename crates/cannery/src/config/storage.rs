@@ -10,6 +10,14 @@ use serde::Serialize;
 use super::ConfigError;
 use super::raw::{RawStorage, Reconciliation, Service};
 
+impl RawStorage {
+    /// Whether it is a folder of this machine that is named, and not the one in the workspace.
+    pub(super) fn names_folder(&self) -> bool {
+        let address = self.url.as_ref().map(|url| Address::parse(url.expose()));
+        matches!(address, Some(Ok((Address::File(_), _))))
+    }
+}
+
 /// One checked storage.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Storage {

@@ -134,7 +134,7 @@ pub(super) fn check(raw: Option<Vec<RawInput>>, workspace: &Path) -> Result<Vec<
 }
 
 impl RawInput {
-    /// Whether reports come from a folder of this machine, as far as that can be said before it is checked.
+    /// Whether reports come from a folder of this machine.
     pub(crate) fn names_folder(&self) -> bool {
         let reports = self.reports.as_deref();
         reports.is_some_and(|reports| reports != REPORTS_IN_LAKE)

@@ -65,6 +65,16 @@ pub(crate) struct RawDatatype {
 }
 
 impl RawSpool {
+    /// The first key that names a file or folder.
+    pub(crate) fn file_key(&self) -> Option<String> {
+        if self.home.is_some() {
+            return Some("home".to_owned());
+        }
+        let mut datatypes = self.datatypes.iter();
+        let at = datatypes.position(|datatype| datatype.schema_file.is_some())?;
+        Some(format!("datatypes.{at}.schema_file"))
+    }
+
     /// This spool with everything that `other` says in its place.
     pub(crate) fn overlaid(self, other: Self) -> Self {
         Self {
