@@ -12,13 +12,23 @@ use prometheus_client::registry::{Registry, Unit};
 
 use super::Context;
 use crate::config::Config;
-use crate::config::source::{LastGood, Loader, Source};
+use crate::config::source::{LastGood, LoadError, Loader, Source};
 use crate::failure::{ExitCode, Failure};
 
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 
 /// What the pages say while a configuration is not used.
 const NOTICE: &str = "configuration";
+
+/// The text of it: somebody has to mend a mistake, while what cannot be read may come back by itself.
+fn notice(error: &LoadError) -> String {
+    match error {
+        LoadError::Invalid { .. } => format!("the new configuration is not used: {error}"),
+        LoadError::Unreadable { .. } => {
+            format!("the configuration in force may be an old one: {error}")
+        }
+    }
+}
 
 /// How often the configuration was read again, as metrics; clones are the same.
 #[derive(Clone, Debug)]
@@ -74,7 +84,7 @@ impl Reloads {
 
 /// Starts following the configuration, which was `config` before the command line had its say. What can change while
 /// running is handed to `apply`; a change to anything else is reported and takes effect at the next start. A new
-/// configuration that is wrong is not used, and the pages say so.
+/// configuration that is wrong is not used, one that cannot be read changes nothing, and the pages say so.
 pub(super) fn follow(
     tasks: &Tasks,
     context: &Context,
@@ -118,7 +128,7 @@ pub(super) fn follow(
                 Err(error) => {
                     tracing::error!(%error, "the configuration is not reloaded; the old one stays in force");
                     reloads.failed();
-                    notices.set(NOTICE, format!("the new configuration is not used: {error}"));
+                    notices.set(NOTICE, notice(&error));
                 }
             }
         }

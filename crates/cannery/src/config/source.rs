@@ -60,6 +60,15 @@ pub(crate) struct LastGood {
     text: String,
 }
 
+/// When a configuration is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Moment {
+    /// There is none yet: an old one is better than none.
+    Start,
+    /// There is one in force, which stays if another cannot be had.
+    Running,
+}
+
 enum Fetched {
     New { text: String, etag: Option<String> },
     Unchanged,
@@ -68,13 +77,17 @@ enum Fetched {
 impl Loader {
     /// Reads and checks the configuration. Beside it comes the copy to [`keep`](Self::keep), if it is a new one from a URL.
     pub(crate) async fn load(&self) -> Result<(Config, Option<LastGood>), LoadError> {
-        self.load_if(|_| Ok(())).await
+        self.load_at(Moment::Start).await
     }
 
-    async fn load_if(
-        &self,
-        is_meant: impl Fn(&str) -> Result<(), &'static str>,
-    ) -> Result<(Config, Option<LastGood>), LoadError> {
+    /// The same while running: what says nothing is more often a file that somebody is just writing, or has emptied by mistake,
+    /// than the wish to end everything. A URL that is down is an error then: the copy in the workspace may be older than what is in
+    /// force.
+    pub(crate) async fn load_again(&self) -> Result<(Config, Option<LastGood>), LoadError> {
+        self.load_at(Moment::Running).await
+    }
+
+    async fn load_at(&self, moment: Moment) -> Result<(Config, Option<LastGood>), LoadError> {
         match &self.source {
             Source::Embedded => {
                 let config = Config::embedded(self.workspace.as_deref());
@@ -88,24 +101,21 @@ impl Loader {
                     .map_err(|error| self.unreadable(&error))?;
                 let text =
                     String::from_utf8(text).map_err(|_| self.unreadable(&"it is not UTF-8"))?;
-                is_meant(&text).map_err(|why| self.invalid(ConfigError::new(0, why)))?;
+                if moment == Moment::Running && is_blank(&text) {
+                    let why = "it is empty; write `{}` if nothing is to be configured any more";
+                    return Err(self.invalid(ConfigError::new(0, why)));
+                }
                 Ok((self.parse(&text)?, None))
             }
-            Source::Url(url) => self.load_url(url).await,
+            Source::Url(url) => self.load_url(url, moment).await,
         }
     }
 
-    /// The same while running: what says nothing is more often a file that somebody is just writing, or has emptied by mistake,
-    /// than the wish to end everything.
-    pub(crate) async fn load_again(&self) -> Result<(Config, Option<LastGood>), LoadError> {
-        self.load_if(|text| match is_blank(text) {
-            true => Err("it is empty; write `{}` if nothing is to be configured any more"),
-            false => Ok(()),
-        })
-        .await
-    }
-
-    async fn load_url(&self, url: &PrivateUrl) -> Result<(Config, Option<LastGood>), LoadError> {
+    async fn load_url(
+        &self,
+        url: &PrivateUrl,
+        moment: Moment,
+    ) -> Result<(Config, Option<LastGood>), LoadError> {
         let last = self.last_good(url);
         let etag = last.as_ref().and_then(|last| last.etag.clone());
         match (fetch(url, etag.as_deref(), self.allow_http).await, last) {
@@ -124,11 +134,11 @@ impl Loader {
             (Ok(Fetched::Unchanged), None) => {
                 Err(self.unreadable(&"the server says `not modified` to a first request"))
             }
-            (Err(reason), Some(last)) => {
+            (Err(reason), Some(last)) if moment == Moment::Start => {
                 tracing::warn!(%url, reason, "the configuration cannot be fetched; using the last good copy");
                 Ok((self.parse(&last.text)?, None))
             }
-            (Err(reason), None) => Err(self.unreadable(&reason)),
+            (Err(reason), _) => Err(self.unreadable(&reason)),
         }
     }
 
@@ -357,6 +367,23 @@ mod tests {
         );
         server.on("/c.yml", Behaviour::Status(503));
         assert_eq!(load(&loader).await.unwrap().node, "good");
+    }
+
+    #[tokio::test]
+    async fn the_last_good_copy_is_for_the_start_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let server = FeedServer::start().await.unwrap();
+        server.on("/c.yml", Behaviour::body("node: good\n"));
+        let loader = loader(&server.url("/c.yml"), dir.path());
+        load(&loader).await.unwrap();
+        for behaviour in [Behaviour::Status(503), Behaviour::body("")] {
+            server.on("/c.yml", behaviour);
+            let error = loader.load_again().await.err().unwrap().to_string();
+            assert!(error.contains("cannot read the configuration"), "{error}");
+            assert_eq!(load(&loader).await.unwrap().node, "good");
+        }
+        server.on("/c.yml", Behaviour::body("node: good\n"));
+        assert_eq!(loader.load_again().await.unwrap().0.node, "good");
     }
 
     #[tokio::test]

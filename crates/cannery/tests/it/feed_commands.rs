@@ -326,7 +326,8 @@ async fn a_configuration_from_a_url_reads_allowed_variables_and_is_followed() {
     };
     server.on("/c.yml", Behaviour::body(with_key(&["a"])));
     let url = server.url("/c.yml");
-    let arguments = ["--config-url", &url, "--config-env", "FEED_KEY"];
+    let allowed = ["--config-env", "FEED_KEY", "--config-allow", "private"];
+    let arguments = [&["--config-url", &url], &allowed[..]].concat();
     let up = place.up(&arguments);
     let wait = |what: &str, is: &dyn Fn() -> bool| {
         for _ in 0..400 {

@@ -12,12 +12,39 @@ async fn a_url_wins_over_a_file() {
     let url = server.url("/c.yml");
     let tested = |id: &str| {
         place
-            .run(&with(&["feed", "test", id], &["--config-url", &url]))
+            .run(&with(
+                &["feed", "test", id],
+                &["--config-url", &url, "--config-allow", "private"],
+            ))
             .code
     };
     assert_eq!((tested("a"), tested("b")), (10, 0));
     let by_file = |id: &str| place.run(&with(&["feed", "test", id], &[])).code;
     assert_eq!((by_file("a"), by_file("b")), (0, 10));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_answers_at_a_url_does_nothing_here_that_was_not_allowed() {
+    let (place, server) = place().await;
+    let tested = |text: &str, allowed: &[&str]| {
+        server.on("/c.yml", Behaviour::body(text.to_owned()));
+        let url = server.url("/c.yml");
+        let mut arguments = vec!["config", "check", "--config-url", &url];
+        arguments.extend(allowed);
+        place.run(&arguments)
+    };
+    for (text, permission) in [
+        (config(&server, &["a"]), "private"),
+        ("workspace: theirs\n".to_owned(), "files"),
+        ("catalog: sqlite:theirs.db\n".to_owned(), "files"),
+    ] {
+        let refused = tested(&text, &[]);
+        let next = format!("`--config-allow {permission}`");
+        assert_eq!(refused.code, 2, "{}", refused.all());
+        assert!(refused.all().contains(&next), "{}", refused.all());
+        let allowed = tested(&text, &["--config-allow", "private,files"]);
+        assert_eq!(allowed.code, 0, "{}", allowed.all());
+    }
 }
 
 #[cfg(feature = "sim")]
@@ -65,7 +92,7 @@ mod minutes {
         }
         server.on("/c.yml", config(&server, &["a"]));
         let (place, url) = (Place::with_clock(), server.url("/c.yml"));
-        let up = place.up(&["--config-url", &url]);
+        let up = place.up(&["--config-url", &url, "--config-allow", "private"]);
         let asked = || server.requests("/c.yml");
         let first = asked().len();
         let reloads = || http_get(&up.url("metrics")).contains("reloads_total{outcome=\"ok\"} 2");
@@ -92,6 +119,54 @@ mod minutes {
         let last = asked().pop().unwrap();
         assert_ne!(last.header("if-none-match"), Some(&*tag));
         assert!(last.header("if-none-match").is_some());
+        up.kill();
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_url_that_is_down_changes_nothing_and_is_a_failed_reload() {
+        let server = FeedServer::start().await.unwrap();
+        for path in ["/a", "/b"] {
+            server.on(path, Behaviour::Bodies(bodies(1_000)));
+        }
+        server.on("/c.yml", config(&server, &["a"]));
+        let (place, url) = (Place::with_clock(), server.url("/c.yml"));
+        let up = place.up(&["--config-url", &url, "--config-allow", "private"]);
+        let copy = "cannery-data/config-last-good.json";
+        let older = std::fs::read(place.path(copy)).unwrap();
+        server.on("/c.yml", config(&server, &["a", "b"]));
+        let is_asked = || server.requests("/b").len() > 2;
+        pass_until(&place, &up, "the new feed is asked", &is_asked);
+        server.on("/c.yml", Behaviour::body("nodd: bad\n"));
+        let says = |text: &str| http_get(&up.url("status.json")).contains(text);
+        let is_wrong = || says("the new configuration is not used");
+        pass_until(&place, &up, "the mistake is said", &is_wrong);
+        // As if the copy of the newer one could not be written.
+        place.write(copy, older);
+        let metric = |name: &str| {
+            let metrics = http_get(&up.url("metrics"));
+            let line = metrics.lines().find(|line| line.starts_with(name));
+            line.unwrap().to_owned()
+        };
+        let names = [
+            "cannery_config_reloads_total{outcome=\"ok\"}",
+            "cannery_config_last_good_timestamp_seconds",
+        ];
+        let good = names.map(metric);
+        let failed = "cannery_config_reloads_total{outcome=\"failed\"}";
+        let before = metric(failed);
+        server.on("/c.yml", Behaviour::Status(503));
+        let is_down = || says("the configuration in force may be an old one") && says("503");
+        pass_until(&place, &up, "the failure is said", &is_down);
+        assert_ne!(metric(failed), before);
+        assert_eq!(names.map(metric), good);
+        let asked = server.requests("/b").len();
+        let goes_on = || server.requests("/b").len() > asked + 2;
+        pass_until(&place, &up, "the newer feed is still asked", &goes_on);
+
+        server.on("/c.yml", config(&server, &["a", "b"]));
+        let is_mended = || !says("the configuration in force") && !says("is not used");
+        pass_until(&place, &up, "the URL is back", &is_mended);
+        assert_ne!(names.map(metric), good);
         up.kill();
     }
 }
