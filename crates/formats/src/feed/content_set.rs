@@ -3,6 +3,8 @@
 use std::collections::{BTreeSet, HashSet, btree_set};
 use std::fmt;
 
+use super::download_name::DownloadName;
+use super::feed_id::FeedId;
 use super::{MANIFEST_NAME, is_short_hash, short_hash};
 use crate::key::{InvalidKey, Key};
 use crate::{Digest, Hasher};
@@ -123,26 +125,38 @@ impl ContentSet {
         SetHash(short_hash(&hasher.finish()))
     }
 
-    /// Where each member lies in an archive of this set, in order of the members. That is its name; of several with one
-    /// name, the others have their hash behind it, so that no path is there twice.
+    /// Where each member lies in an archive of this set of `feed`, in order of the members. That is its name; of several with
+    /// one name, all but one have their hash behind it, so that no path is there twice.
     #[must_use]
-    pub fn paths(&self) -> Vec<(String, &Member)> {
+    pub fn paths(&self, feed: &FeedId) -> Vec<(String, &Member)> {
         let names: HashSet<&str> = self.0.iter().map(Member::name).collect();
-        let mut paths = Vec::with_capacity(self.0.len());
-        let mut last = None;
-        for member in &self.0 {
-            let mut path = member.name.clone();
-            if last == Some(member.name.as_str()) {
-                path = format!("{path}.~{}", short_hash(&member.sha256));
-                while names.contains(path.as_str()) {
-                    path.push('~');
+        let members: Vec<&Member> = self.0.iter().collect();
+        let mut paths = Vec::with_capacity(members.len());
+        for twins in members.chunk_by(|one, next| one.name == next.name) {
+            let owner = owner(feed, twins);
+            for (place, member) in twins.iter().enumerate() {
+                let mut path = member.name.clone();
+                if place != owner {
+                    path = format!("{path}.~{}", short_hash(&member.sha256));
+                    while names.contains(path.as_str()) {
+                        path.push('~');
+                    }
                 }
+                paths.push((path, *member));
             }
-            last = Some(member.name.as_str());
-            paths.push((path, member));
         }
         paths
     }
+}
+
+/// Which of several members with one name lies under it: the body that the name of a download is of, so that nobody takes its
+/// place who uploads something else under its name; and otherwise the first.
+fn owner(feed: &FeedId, twins: &[&Member]) -> usize {
+    if twins.len() == 1 {
+        return 0;
+    }
+    let is_genuine = |twin: &&Member| DownloadName::is_of(feed, &twin.name, &twin.sha256);
+    twins.iter().position(is_genuine).unwrap_or(0)
 }
 
 impl FromIterator<Member> for ContentSet {
@@ -155,6 +169,10 @@ impl FromIterator<Member> for ContentSet {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    fn feed() -> FeedId {
+        FeedId::new("f").unwrap()
+    }
 
     fn member(name: &str, body: &[u8]) -> Member {
         Member::new(name, body.len() as u64, Digest::of(body)).unwrap()
@@ -180,10 +198,30 @@ mod tests {
         let set: ContentSet = [member("a", b"1"), twin, member(&taken, b"3")]
             .into_iter()
             .collect();
-        let paths = set.paths();
+        let paths = set.paths(&feed());
         let unique: HashSet<_> = paths.iter().map(|(path, _)| path).collect();
         assert_eq!(unique.len(), 3, "{paths:?}");
         assert_eq!(paths[0].0, "a");
+    }
+
+    #[test]
+    fn the_body_that_a_name_is_of_lies_under_it_whatever_else_has_it() {
+        let time = "2026-11-15T18:24:03.850Z".parse().unwrap();
+        let download = DownloadName::new(feed(), time, &Digest::of(b"genuine"), ".json");
+        let name = download.to_string();
+        let genuine = member(&name, b"genuine");
+        for forged in [&b""[..], b"short", b"forgery", b"a longer one"] {
+            let forged = member(&name, forged);
+            let set: ContentSet = [forged.clone(), genuine.clone()].into_iter().collect();
+            let paths = set.paths(&feed());
+            let members: Vec<_> = paths.iter().map(|(_, member)| *member).collect();
+            assert!(set.iter().eq(members), "the order of the set stays");
+            let beside = format!("{name}.~{}", short_hash(&forged.sha256));
+            for (path, member) in paths {
+                let expected = if *member == genuine { &name } else { &beside };
+                assert_eq!(path, *expected, "{member:?}");
+            }
+        }
     }
 
     #[test]

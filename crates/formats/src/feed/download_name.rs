@@ -76,6 +76,13 @@ impl DownloadName {
         })
     }
 
+    /// Whether this is a name that a collector of the feed gives to this content. Of several contents under one name, it is at
+    /// most one: the name says which.
+    #[must_use]
+    pub fn is_of(feed: &FeedId, name: &str, digest: &Digest) -> bool {
+        Self::parse(feed, name).is_some_and(|name| name.hash == BodyHash::of(digest))
+    }
+
     /// Whether a text can be the postfix of a feed: short, without `/` and without control characters.
     #[must_use]
     pub fn allows_postfix(text: &str) -> bool {

@@ -1,11 +1,14 @@
 //! The first member of an archive: which hour it is, and what else is in it.
 
+use std::collections::HashMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::content_set::{ContentSet, Member};
 use super::feed_id::FeedId;
 use super::hour::Hour;
 use crate::Digest;
+use crate::key::InvalidKey;
 
 const FORMAT: u32 = 1;
 
@@ -49,6 +52,23 @@ struct Entry {
     path: Option<String>,
 }
 
+impl Entry {
+    /// Where it lies, and what it is.
+    fn place(self) -> Result<(String, Member), ManifestError> {
+        let damaged = |error: InvalidKey| ManifestError::Damaged(error.to_string());
+        let member = Member::new(self.name, self.size, self.sha256).map_err(damaged)?;
+        let Some(path) = self.path else {
+            return Ok((member.name().to_owned(), member));
+        };
+        let behind = path.strip_prefix(member.name());
+        if behind.is_none_or(|behind| !behind.starts_with(".~") || behind.contains('/')) {
+            let why = format!("member `{}` does not lie beside its name", member.name());
+            return Err(ManifestError::Damaged(why));
+        }
+        Ok((path, member))
+    }
+}
+
 #[derive(Deserialize)]
 struct Format {
     format: u32,
@@ -58,12 +78,16 @@ impl Manifest {
     /// The member.
     #[must_use]
     pub fn to_json(&self) -> Vec<u8> {
-        let entries = self.set.paths().into_iter().map(|(path, member)| Entry {
-            name: member.name().to_owned(),
-            size: member.size(),
-            sha256: member.sha256(),
-            path: (path != member.name()).then_some(path),
-        });
+        let entries = self
+            .set
+            .paths(&self.feed)
+            .into_iter()
+            .map(|(path, member)| Entry {
+                name: member.name().to_owned(),
+                size: member.size(),
+                sha256: member.sha256(),
+                path: (path != member.name()).then_some(path),
+            });
         let text = Text {
             format: FORMAT,
             feed: self.feed.clone(),
@@ -75,27 +99,31 @@ impl Manifest {
         json
     }
 
-    /// Reads a manifest.
+    /// Reads a manifest, and where it says that each member lies.
+    ///
+    /// Which of several members with one name lies under it is told and not computed: an archive that has them the other way
+    /// round holds the same set.
     ///
     /// # Errors
     /// [`ManifestError`] when a newer version wrote it, or nobody did.
-    pub fn parse(json: &[u8]) -> Result<Self, ManifestError> {
+    pub fn parse(json: &[u8]) -> Result<(Self, HashMap<String, Member>), ManifestError> {
         let damaged = |error: serde_json::Error| ManifestError::Damaged(error.to_string());
         let format: Format = serde_json::from_slice(json).map_err(damaged)?;
         if format.format != FORMAT {
             return Err(ManifestError::Newer(format.format));
         }
         let text: Text = serde_json::from_slice(json).map_err(damaged)?;
-        let members = text.entries.into_iter();
-        let set = members
-            .map(|entry| Member::new(entry.name, entry.size, entry.sha256))
-            .collect::<Result<ContentSet, _>>()
-            .map_err(|error| ManifestError::Damaged(error.to_string()))?;
-        Ok(Self {
-            feed: text.feed,
-            hour: text.hour,
-            set,
-        })
+        let entries = text.entries.into_iter().map(Entry::place);
+        let entries = entries.collect::<Result<Vec<_>, _>>()?;
+        let count = entries.len();
+        let paths: HashMap<String, Member> = entries.into_iter().collect();
+        let set: ContentSet = paths.values().cloned().collect();
+        if paths.len() != count || set.len() != count {
+            let why = "it lists a member or a path twice";
+            return Err(ManifestError::Damaged(why.to_owned()));
+        }
+        let (feed, hour) = (text.feed, text.hour);
+        Ok((Self { feed, hour, set }, paths))
     }
 }
 
@@ -120,7 +148,11 @@ mod tests {
     fn it_reads_as_it_is_written_also_with_twins() {
         let manifest = manifest(&[("b", b"1"), ("a", b"1"), ("a", b"22")]);
         let json = manifest.to_json();
-        assert_eq!(Manifest::parse(&json).unwrap(), manifest);
+        let (read, paths) = Manifest::parse(&json).unwrap();
+        assert_eq!(read, manifest);
+        let written = manifest.set.paths(&manifest.feed).into_iter();
+        let written: HashMap<_, _> = written.map(|(path, one)| (path, one.clone())).collect();
+        assert_eq!(paths, written);
         let text = String::from_utf8(json).unwrap();
         assert!(
             text.starts_with(

@@ -66,9 +66,9 @@ impl<R: Read> ArchiveReader<R> {
         };
         match reader.next_file()? {
             Some(head) if head.path == MANIFEST_NAME => {
-                let manifest = reader.manifest(&head, limits)?;
+                let (manifest, listed) = reader.manifest(&head, limits)?;
                 check_place(&manifest, feed, hour)?;
-                reader.known = Known::Listed(listed(&manifest));
+                reader.known = Known::Listed(listed);
             }
             first => reader.pending = first,
         }
@@ -140,7 +140,11 @@ impl<R: Read> ArchiveReader<R> {
         Ok(None)
     }
 
-    fn manifest(&mut self, head: &Head, limits: &Limits) -> Result<Manifest, ArchiveFault> {
+    fn manifest(
+        &mut self,
+        head: &Head,
+        limits: &Limits,
+    ) -> Result<(Manifest, HashMap<String, Member>), ArchiveFault> {
         if head.size > MANIFEST_BYTES_MAX {
             let what = format!("its manifest has more than {MANIFEST_BYTES_MAX} bytes");
             return Err(ArchiveFault::TooLarge(what));
@@ -153,7 +157,7 @@ impl<R: Read> ArchiveReader<R> {
                 count => json.extend_from_slice(&buffer[..count]),
             }
         }
-        let manifest = Manifest::parse(&json).map_err(|error| match error {
+        let (manifest, listed) = Manifest::parse(&json).map_err(|error| match error {
             ManifestError::Newer(_) => ArchiveFault::Newer(error.to_string()),
             ManifestError::Damaged(_) => ArchiveFault::Damaged(error.to_string()),
         })?;
@@ -164,7 +168,7 @@ impl<R: Read> ArchiveReader<R> {
             );
             return Err(ArchiveFault::TooLarge(what));
         }
-        Ok(manifest)
+        Ok((manifest, listed))
     }
 
     fn read_current(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
@@ -274,8 +278,8 @@ impl<R: Read> ArchiveEntry<'_, R> {
         &self.current().name
     }
 
-    /// A safe relative path that no other member of this archive has. In an archive of ours it follows from the set; in
-    /// a foreign one, names that were there before have a number behind them.
+    /// A safe relative path that no other member of this archive has. In an archive of ours it is the one that the manifest
+    /// says; in a foreign one, names that were there before have a number behind them.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.current().path
@@ -309,11 +313,6 @@ impl<R: Read> Read for ArchiveEntry<'_, R> {
         self.reader.is_broken |= result.is_err();
         result
     }
-}
-
-fn listed(manifest: &Manifest) -> HashMap<String, Member> {
-    let paths = manifest.set.paths().into_iter();
-    paths.map(|(path, member)| (path, member.clone())).collect()
 }
 
 fn check_place(manifest: &Manifest, feed: &FeedId, hour: Hour) -> Result<(), ArchiveFault> {

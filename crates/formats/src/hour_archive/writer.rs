@@ -56,7 +56,7 @@ impl<'s, W: Write> ArchiveWriter<'s, W> {
             out: Encoder::new(out, compression)?,
             feed: feed.clone(),
             hour,
-            paths: set.paths().into_iter(),
+            paths: set.paths(feed).into_iter(),
             is_broken: false,
             buffer: vec![0; CHUNK_BYTES],
         };

@@ -315,7 +315,7 @@ async fn look_at_hour(
 /// The downloads of an archive, by their places in its set; what it says of itself is none.
 fn downloads(subject: &Subject, archive: &Fetched) -> Vec<Listed> {
     let Subject { feed, hour } = subject;
-    let paths = archive.set().paths().into_iter().enumerate();
+    let paths = archive.set().paths(feed).into_iter().enumerate();
     let paths = paths.filter(|(_, (path, _))| !Coverage::is_member(path));
     let listed = paths.filter_map(|(ordinal, (path, member))| {
         Some(Listed {

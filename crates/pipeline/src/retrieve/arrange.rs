@@ -43,7 +43,7 @@ impl Arranger {
     pub(super) fn new(options: &RetrieveOptions) -> Self {
         Self {
             options: options.clone(),
-            claims: Claims::new(options.is_collapsed()),
+            claims: Claims::default(),
             feed: None,
             seen: HashSet::new(),
         }

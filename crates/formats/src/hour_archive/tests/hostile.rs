@@ -439,6 +439,18 @@ fn manifests_that_lie() {
         let archive = blocks().file(MANIFEST_NAME, text.as_bytes()).end().gzip();
         refused(what, &archive, Kind::Damaged, "its manifest is of feed");
     }
+    let twins = String::from_utf8(manifest(&[body("a", b"1"), body("a", b"22")])).unwrap();
+    for (what, from, to) in [
+        ("a path twice", r#","path":"a.~"#, r#","other":"a.~"#),
+        ("a path elsewhere", r#""path":"a.~"#, r#""path":"../a.~"#),
+        ("a path below", r#""path":"a.~"#, r#""path":"a.~/"#),
+        ("the name of another", r#""path":"a.~"#, r#""path":"b.~"#),
+    ] {
+        assert!(twins.contains(from), "{what}");
+        let text = twins.replace(from, to);
+        let archive = blocks().file(MANIFEST_NAME, text.as_bytes()).end().gzip();
+        refused(what, &archive, Kind::Damaged, "its manifest is damaged");
+    }
     let newer = blocks()
         .file(MANIFEST_NAME, br#"{"format":2}"#)
         .end()

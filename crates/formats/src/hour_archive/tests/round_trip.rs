@@ -3,7 +3,8 @@
 use std::io::{self, Read};
 
 use super::support::*;
-use crate::feed::{Codec, ContentSet};
+use crate::Digest;
+use crate::feed::{BodyHash, Codec, ContentSet, MANIFEST_NAME};
 use crate::hour_archive::{
     ArchiveFault, ArchiveReader, ArchiveWriter, Compression, Limits, Origin,
 };
@@ -114,6 +115,31 @@ fn the_reader_hands_out_names_and_paths() {
     let twins: Vec<_> = read.iter().filter(|(name, ..)| name == "twin").collect();
     assert_eq!(twins[0].1, "twin");
     assert!(twins[1].1.starts_with("twin.~"), "{}", twins[1].1);
+}
+
+/// As archives were made before a genuine body had its name whatever the order.
+#[test]
+fn twins_that_lie_the_other_way_round_are_the_same_set() {
+    let name = "f_20261115T182403.850Z_xj4bnp4pahh6uqkbidpf3lrceo.json";
+    let bodies = [body(name, b"12"), body(name, b"abc")];
+    let archive = ours(&bodies, Compression::of(Codec::Gzip));
+    let paths = read_all(&archive).unwrap();
+    assert!(paths[0].1.starts_with(&format!("{name}.~")), "{paths:?}");
+    assert_eq!((paths[1].1.as_str(), &paths[1].2[..]), (name, &b"abc"[..]));
+
+    let beside = format!("{name}.~{}", BodyHash::of(&Digest::of(b"abc")));
+    let entry = |content: &[u8], path: Option<&str>| {
+        let (size, sha256) = (content.len(), Digest::of(content));
+        serde_json::json!({"name": name, "size": size, "sha256": sha256, "path": path})
+    };
+    let entries = [entry(b"12", None), entry(b"abc", Some(&beside))];
+    let manifest =
+        serde_json::json!({"format": 1, "feed": feed(), "hour": hour(), "entries": entries});
+    let blocks = Blocks::default().file(MANIFEST_NAME, manifest.to_string().as_bytes());
+    let blocks = blocks.file(name, b"12").file(&beside, b"abc");
+    let survey = look(&blocks.end().gzip()).unwrap();
+    assert_eq!(survey.set, set_of(&bodies));
+    assert!(survey.in_order);
 }
 
 #[test]

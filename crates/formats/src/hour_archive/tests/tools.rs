@@ -64,7 +64,7 @@ fn gnu_tar_reads_what_we_write() {
             .arg(archive.path())
             .arg("-C")
             .arg(folder.path()));
-        for (path, member) in set.paths() {
+        for (path, member) in set.paths(&feed()) {
             let content = fs::read(folder.path().join(&path)).unwrap();
             let body = bodies
                 .iter()

@@ -2,7 +2,8 @@
 
 use std::os::unix::fs::MetadataExt as _;
 
-use cannery_formats::feed::Codec;
+use cannery_formats::Digest;
+use cannery_formats::feed::{BodyHash, Codec};
 use cannery_formats::hour_archive::Limits;
 
 use super::support::{
@@ -181,6 +182,48 @@ async fn a_manifest_that_lies_is_noticed() {
     assert_eq!(retrieved.refused[0].key, key);
     assert!(retrieved.refused[0].why.contains("SHA-256"));
     assert_eq!(bench.tree(), tree([]));
+}
+
+/// A rogue replica uploads something else under the name of a download, which says what body it is of.
+#[tokio::test]
+async fn a_forged_body_never_has_the_name_of_a_genuine_one() {
+    let genuine = download("a", 18, 1, "genuine");
+    for (content, collapse_time) in [("short", false), ("forgery", false), ("short", true)] {
+        let forged = body(&genuine.0, content);
+        let digest = Digest::of(content.as_bytes());
+        let beside = body(
+            &format!("{}.~{}", genuine.0, BodyHash::of(&digest)),
+            content,
+        );
+        let folder = if collapse_time {
+            "a/"
+        } else {
+            "a/2026/11/15/18/"
+        };
+
+        let bench = Bench::new();
+        let options = RetrieveOptions {
+            collapse_time,
+            ..bench.options()
+        };
+        bench.upload("a", 18, std::slice::from_ref(&forged)).await;
+        bench.retrieve(&options).await.unwrap();
+        assert_eq!(bench.tree(), tree([(folder, &beside)]), "{content}");
+        bench.upload("a", 18, std::slice::from_ref(&genuine)).await;
+        let retrieved = bench.retrieve(&options).await.unwrap();
+        assert_eq!(retrieved.outcome(), Outcome::Whole, "{content}");
+        let both = tree([(folder, &genuine), (folder, &beside)]);
+        assert_eq!(bench.tree(), both, "{content}");
+
+        let bench = Bench::new();
+        bench.upload("a", 18, &[forged, genuine.clone()]).await;
+        let options = RetrieveOptions {
+            target: bench.target(),
+            ..options
+        };
+        bench.retrieve(&options).await.unwrap();
+        assert_eq!(bench.tree(), both, "merged: {content}");
+    }
 }
 
 #[tokio::test]
