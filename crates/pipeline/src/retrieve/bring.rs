@@ -16,7 +16,7 @@ use crate::fetched::{Fetch, Fetched, Fetcher, Subject};
 use crate::hour_folder::HourFolder;
 use crate::scratch::ScratchFile;
 
-/// Each further round means that somebody merged the hour since the last one.
+/// Each further round means that somebody merged the hour, or uploaded to it, since the last one.
 const ROUNDS_MAX: u32 = 16;
 const CHUNK_BYTES: usize = 64 * 1024;
 
@@ -49,6 +49,13 @@ impl Brought {
         }
     }
 
+    /// Whether this archive was read, usable or not.
+    fn has(&self, key: &Key) -> bool {
+        let mut refused = self.refused.iter().map(|refused| &refused.key);
+        let mut archives = self.archives.iter().map(|archive| &archive.key);
+        archives.any(|read| read == key) || refused.any(|read| read == key)
+    }
+
     /// What could become files: of several archives their union.
     pub(super) fn members(&self) -> BTreeSet<Member> {
         if !self.whole.is_empty() {
@@ -59,38 +66,47 @@ impl Brought {
     }
 }
 
-/// Brings the archives of the plan, or those that took their place.
+/// Brings the archives of the plan, those that took their place, and those that are there beside them by now.
+///
+/// The hour is listed again also when everything of the plan was there: a store lists in pages, and what is merged between
+/// two of them may be in neither, because the archive that took it in has its place on the page before.
 pub(super) async fn bring(
     lake: Lake,
     fetcher: Fetcher,
     planned: PlannedHour,
     as_files: bool,
 ) -> Result<Brought, Error> {
-    let planned_keys = planned.archives.iter().map(|archive| archive.key.clone());
-    let mut keys: Vec<Key> = planned_keys.collect();
+    let keys = planned.archives.iter().map(|archive| archive.key.clone());
+    let mut missing: Vec<Key> = keys.collect();
+    let mut brought = Brought::nothing(planned);
     for _ in 0..ROUNDS_MAX {
-        let mut brought = Brought::nothing(planned.clone());
-        if fetch_all(&lake, &fetcher, &keys, &mut brought).await? {
+        let is_whole = fetch_all(&lake, &fetcher, &missing, &mut brought).await?;
+        let of = &brought.planned.of;
+        let folder = HourFolder::list(&lake, &of.feed, of.hour).await?;
+        if folder.tombstone {
+            let is_deleted = true;
+            return Ok(Brought {
+                is_deleted,
+                ..Brought::nothing(brought.planned)
+            });
+        }
+        if !is_whole {
+            // What has vanished may be in an archive that was read before it was replaced.
+            brought = Brought::nothing(brought.planned);
+        }
+        let now = folder.archives().into_iter().map(|entry| &entry.key);
+        missing = now.filter(|key| !brought.has(key)).cloned().collect();
+        if is_whole && missing.is_empty() {
             if as_files {
                 brought.whole = files(&fetcher, &brought.archives).await?;
             }
             return Ok(brought);
         }
-        let folder = HourFolder::list(&lake, &planned.of.feed, planned.of.hour).await?;
-        if folder.tombstone {
-            let is_deleted = true;
-            return Ok(Brought {
-                is_deleted,
-                ..Brought::nothing(planned)
-            });
-        }
-        let now = folder.archives().into_iter();
-        keys = now.map(|entry| entry.key.clone()).collect();
     }
     Err(Error::Stage(crate::Error::Restless {
         store: lake.id().to_owned(),
-        feed: planned.of.feed,
-        hour: planned.of.hour,
+        feed: brought.planned.of.feed,
+        hour: brought.planned.of.hour,
         rounds: ROUNDS_MAX,
     }))
 }

@@ -5,5 +5,6 @@ mod disk;
 mod hostile;
 mod kill;
 mod layout;
+mod paged;
 mod support;
 mod union;

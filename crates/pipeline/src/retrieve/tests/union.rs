@@ -7,7 +7,9 @@ use cannery_formats::feed::{BodyHash, Codec, Coverage, CoverageSpan, Slot, SlotR
 use cannery_lake::fault::{Fault, FaultStore, Faults, Request};
 use cannery_lake::{DiskStore, ErrorKind};
 use cannery_runtime::{Clock, RealDisk, Rng};
+use futures::FutureExt as _;
 
+use super::paged::Paged;
 use super::support::{
     Bench, Body, body, download, feed, foreign, foreign_key, hour, lake_over, packed, primary,
     secondary, tree,
@@ -227,6 +229,56 @@ async fn an_hour_that_is_merged_meanwhile_is_read_again() {
         .unwrap();
     assert_eq!((retrieved.hours, retrieved.files), (1, 6));
     assert_eq!(bench.tree(), tree(bodies.iter().map(|body| (FOLDER, body))));
+}
+
+/// Three bodies, of which the archive of the last two sorts before that of the first, and the first before those of the others.
+fn bodies_for_two_pages() -> [Body; 3] {
+    let key = |bodies: &[Body]| secondary("a", hour(18), bodies, Codec::Gzip);
+    let fits = |bodies: &[Body; 3]| {
+        let [first, two, three] = bodies
+            .each_ref()
+            .map(|body| key(std::slice::from_ref(body)));
+        key(&bodies[1..]) < first && first < two && first < three
+    };
+    let some = |turn| [1, 2, 3].map(|n| download("a", 18, n, &format!("{turn} {n}")));
+    (0..).map(some).find(fits).unwrap()
+}
+
+#[tokio::test]
+async fn what_is_merged_between_two_pages_of_a_listing_is_not_missed() {
+    let bodies = bodies_for_two_pages();
+    for no_extract in [false, true] {
+        let bench = Bench::new();
+        let mut keys = Vec::new();
+        for body in &bodies {
+            keys.push(bench.upload("a", 18, std::slice::from_ref(body)).await);
+        }
+        let (lake, last_two) = (bench.lake.clone(), bodies[1..].to_vec());
+        // A replica that knows only the last two archives unites them.
+        let merge = async move {
+            let at = hour(18);
+            let united = secondary("a", at, &last_two, Codec::Gzip);
+            let content = packed("a", at, &last_two, Codec::Gzip);
+            lake.put_new(&united, content).await.unwrap();
+            lake.delete(&keys[1]).await.unwrap();
+            lake.delete(&keys[2]).await.unwrap();
+        };
+        let paged = Paged::new(bench.raw.clone(), merge.boxed());
+        let lake = lake_over(Arc::new(paged));
+        let options = RetrieveOptions {
+            no_extract,
+            ..bench.options()
+        };
+        let plan = plan(&lake, &options).await.unwrap();
+        assert_eq!(plan.archives(), 1, "neither the two nor what has them");
+        let retrieved = run(&lake, &plan, &bench.workplace, &()).await.unwrap();
+        assert_eq!(retrieved.outcome(), Outcome::Whole);
+        if no_extract {
+            assert_eq!(retrieved.files, 2);
+        } else {
+            assert_eq!(bench.tree(), tree(bodies.iter().map(|body| (FOLDER, body))));
+        }
+    }
 }
 
 #[tokio::test]
