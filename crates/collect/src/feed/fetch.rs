@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `ask.rs` | what is asked for, checked |
 //! | `address.rs`, `resolve.rs` | which addresses may be connected to, and that no other is |
+//! | `lookups.rs` | the lookups of names that are under way |
 //! | `hop.rs` | one request on the way, and where a redirect may lead |
 //! | `body.rs`, `unpack.rs` | the body, counted and unpacked piece by piece |
 //! | `validators.rs` | by what the last answer is known |
@@ -25,6 +26,7 @@ mod ask;
 mod body;
 mod error;
 mod hop;
+mod lookups;
 mod resolve;
 #[cfg(test)]
 mod tests;
@@ -37,6 +39,7 @@ pub use validators::Validators;
 
 use ask::Plan;
 use hop::Hop;
+use lookups::Lookups;
 use resolve::{Lookup, Resolver, SystemLookup};
 
 /// Downloads that may run at once in a process, where nobody says otherwise.
@@ -112,12 +115,11 @@ impl Fetcher {
     }
 
     fn on(ground: &Ground, clock: Clock, downloads_max: usize) -> Result<Self, FetchError> {
-        let places = Resolver::places();
+        let lookups = Lookups::new(Arc::clone(&ground.lookup));
         let client = |allowed: fn(IpAddr) -> bool| {
             let resolver = Resolver {
-                lookup: Arc::clone(&ground.lookup),
+                lookups: Arc::clone(&lookups),
                 allowed,
-                places: Arc::clone(&places),
             };
             client(resolver, &ground.authorities, downloads_max)
         };

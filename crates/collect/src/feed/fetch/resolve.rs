@@ -5,13 +5,8 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use std::sync::Arc;
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
-use tokio::sync::Semaphore;
 
-use crate::blocking::blocking;
-
-/// The system's resolver blocks a thread for as long as it likes: more of them would take the threads that write to the
-/// disk.
-const LOOKUPS_MAX: usize = 16;
+use super::lookups::Lookups;
 
 /// How names are looked up; it may block.
 pub(super) trait Lookup: Send + Sync + 'static {
@@ -29,11 +24,10 @@ impl Lookup for SystemLookup {
 }
 
 /// The resolver of one client: what it returns is what is connected to, so a name that means another address at the
-/// next question gains nothing by it.
+/// next question gains nothing by it. An answer that clients share is checked by each of them.
 pub(super) struct Resolver {
-    pub(super) lookup: Arc<dyn Lookup>,
+    pub(super) lookups: Arc<Lookups>,
     pub(super) allowed: fn(IpAddr) -> bool,
-    pub(super) places: Arc<Semaphore>,
 }
 
 /// Why a name has no address to connect to. Found again in the chain of causes of a failed request.
@@ -42,31 +36,17 @@ pub(super) enum Unresolved {
     #[error("its name leads to a private address")]
     Private,
     #[error("its name cannot be resolved: {0}")]
-    Failed(io::Error),
+    Failed(Arc<io::Error>),
     #[error("its name has no address")]
     Nothing,
 }
 
-impl Resolver {
-    /// Places for the lookups of all clients of a process.
-    pub(super) fn places() -> Arc<Semaphore> {
-        Arc::new(Semaphore::new(LOOKUPS_MAX))
-    }
-}
-
 impl Resolve for Resolver {
     fn resolve(&self, name: Name) -> Resolving {
-        let (lookup, allowed) = (Arc::clone(&self.lookup), self.allowed);
-        let places = Arc::clone(&self.places);
+        let (lookups, allowed) = (Arc::clone(&self.lookups), self.allowed);
         Box::pin(async move {
-            let place = places.acquire_owned().await?;
-            let found = blocking(move || {
-                let found = lookup.lookup(name.as_str());
-                // Not before: whoever asked may have gone long ago.
-                drop(place);
-                found
-            });
-            let found = found.await.map_err(Unresolved::Failed)?;
+            let found = lookups.find(name.as_str()).await;
+            let found = found.map_err(Unresolved::Failed)?;
             let addresses = checked(found, allowed)?;
             Ok(Box::new(addresses.into_iter()) as Addrs)
         })

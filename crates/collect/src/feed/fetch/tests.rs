@@ -11,6 +11,7 @@ mod asks;
 mod conditions;
 mod connections;
 mod feeds;
+mod lookups;
 mod redirects;
 mod secrets;
 mod ssrf;

@@ -1,8 +1,5 @@
 //! Many feeds, few connections.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc;
-
 use cannery_runtime::clock::SimulatedClock;
 use futures::future::join_all;
 use jiff::Timestamp;
@@ -132,57 +129,4 @@ async fn cookies_are_forgotten() {
         body(&fetcher, &ask(server.url("/"))).await;
     }
     assert_eq!(server.requests("/")[1].header("cookie"), None);
-}
-
-/// A resolver that does not answer for one name until the other end of the channel is gone.
-struct Stuck {
-    wait: Mutex<mpsc::Receiver<()>>,
-    running: Arc<AtomicUsize>,
-}
-
-impl Lookup for Stuck {
-    fn lookup(&self, name: &str) -> io::Result<Vec<IpAddr>> {
-        if name == "stuck.example" {
-            self.running.fetch_add(1, Ordering::SeqCst);
-            self.wait.lock().unwrap().recv().ok();
-            self.running.fetch_sub(1, Ordering::SeqCst);
-        }
-        Ok(vec![IpAddr::from([127, 0, 0, 1])])
-    }
-}
-
-#[tokio::test]
-async fn lookups_that_hang_hold_few_threads() {
-    let simulated = SimulatedClock::starting_at(Timestamp::UNIX_EPOCH);
-    let (release, wait) = mpsc::channel();
-    let running = Arc::new(AtomicUsize::new(0));
-    let ground = Ground {
-        lookup: Arc::new(Stuck {
-            wait: Mutex::new(wait),
-            running: Arc::clone(&running),
-        }),
-        is_public: address::is_public,
-        authorities: Vec::new(),
-    };
-    let fetcher = Arc::new(Fetcher::on(&ground, simulated.clock(), 100).unwrap());
-    for _ in 0..2 {
-        let feeds = (0..50).map(|_| {
-            let fetcher = Arc::clone(&fetcher);
-            tokio::spawn(async move { fetcher.fetch(&ask("http://stuck.example/"), None).await })
-        });
-        let feeds: Vec<_> = feeds.collect();
-        simulated.advance(PATIENCE).await;
-        for feed in feeds {
-            let error = feed.await.unwrap().unwrap_err();
-            assert_eq!(error.kind, FetchErrorKind::Timeout, "{error}");
-        }
-    }
-    let running = running.load(Ordering::SeqCst);
-    assert!((1..=16).contains(&running), "{running} lookups");
-    drop(release);
-    // And afterwards all is well.
-    let server = FeedServer::start().await.unwrap();
-    server.on("/", Behaviour::body("x"));
-    let url = server.url_as("stuck.example", "/");
-    assert_eq!(body(&fetcher, &ask(url)).await, "x");
 }
