@@ -1,12 +1,15 @@
 //! `cannery consolidate`, `audit` and `delete`: the hours of feeds in the lake. They need the lake alone, and work beside a running
 //! `cannery collect`.
 
+use std::collections::BTreeSet;
+
 use cannery_formats::feed::{FeedId, Hour};
 use cannery_lake::Lake;
 use cannery_pipeline::audit::{Auditor, Finding, Mended, Progress};
 use cannery_pipeline::consolidate::{Report, Step};
 use cannery_pipeline::{Scope, Store, delete as removal};
 use indicatif::HumanBytes;
+use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::json;
 
@@ -170,24 +173,23 @@ pub(crate) async fn delete(args: &DeleteArgs, context: &Context) -> Result<ExitC
     let (mut hours, mut bytes, mut empty) = (0, 0, 0);
     let stores = site.stores(&args.object_storage_ids).await?;
     site.known(&stores, scope.feeds.as_ref(), context).await?;
-    for store in stores {
-        let lake = &store.lake;
-        lake.ensure_probed().await?;
-        if args.lift {
-            hours += lift(lake, &scope, context).await?;
-            continue;
+    for store in &stores {
+        store.lake.ensure_probed().await?;
+    }
+    let now = context.clock.now();
+    let mut plans = Vec::new();
+    if args.lift {
+        for store in &stores {
+            hours += lift(&store.lake, &scope, context).await?;
         }
-        let now = context.clock.now();
-        let plan = match args.archived_only {
-            true => removal::plan(lake, &scope).await?,
-            false => {
-                let known = site.config.feeds.iter().map(|feed| feed.id.clone());
-                removal::plan_with_empty_hours(lake, &scope, &known.collect(), now).await?
-            }
-        };
+    } else {
+        // All of them before the first one runs: where one store is refused, the others are not changed, either.
+        plans = plan_all(args, &site, &stores, &scope, now).await?;
+    }
+    for (store, plan) in stores.iter().zip(&plans) {
         empty += plan.empty_hours();
         if args.dry_run {
-            show_plan(&plan, context);
+            show_plan(plan, context);
             hours += plan.hours.len();
             bytes += plan.bytes();
             continue;
@@ -198,7 +200,7 @@ pub(crate) async fn delete(args: &DeleteArgs, context: &Context) -> Result<ExitC
             let text = format!("deleted {hour}");
             context.output.event("deleted_hour", text, hour);
         };
-        removal::run(lake, &plan, version::NAME, now, &mut gone).await?;
+        removal::run(&store.lake, plan, version::NAME, now, &mut gone).await?;
     }
     let count = counted(hours as u64, "hour");
     let bytes_text = HumanBytes(bytes);
@@ -220,6 +222,31 @@ pub(crate) async fn delete(args: &DeleteArgs, context: &Context) -> Result<ExitC
         0 => ExitCode::Absent,
         _ => ExitCode::Ok,
     })
+}
+
+/// What would go in each store, in their order. Nothing is changed.
+async fn plan_all(
+    args: &DeleteArgs,
+    site: &Site,
+    stores: &[&Store],
+    scope: &Scope,
+    now: Timestamp,
+) -> Result<Vec<removal::Plan>, Failure> {
+    let known: BTreeSet<FeedId> = site
+        .config
+        .feeds
+        .iter()
+        .map(|feed| feed.id.clone())
+        .collect();
+    let mut plans = Vec::with_capacity(stores.len());
+    for store in stores {
+        let lake = &store.lake;
+        plans.push(match args.archived_only {
+            true => removal::plan(lake, scope).await?,
+            false => removal::plan_with_empty_hours(lake, scope, &known, now).await?,
+        });
+    }
+    Ok(plans)
 }
 
 fn show_plan(plan: &removal::Plan, context: &Context) {

@@ -131,6 +131,29 @@ async fn a_store_that_was_emptied_is_not_made_anew_until_a_person_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_delete_that_one_store_refuses_changes_none() {
+    let (place, server) = place().await;
+    with_second(&place, &server, FOLDER);
+    let made = place.run(&with(&["lake", "put", "k", "c.yml"], &[]));
+    assert_eq!(made.code, 0, "{}", made.all());
+    let delete = |stores: &str, end: &str| {
+        let range = ["--start-time", "2020-01-01T00", "--end-time", end];
+        let which = ["--feed-ids", "a", "--object-storage-ids", stores];
+        place.run(&with(&["delete"], &[range, which].concat()))
+    };
+    let one = delete("main", "2020-01-01T01");
+    assert_eq!(one.code, 0, "{}", one.all());
+    let marks = |folder: &str| files(&place.path(folder)).len();
+    assert_eq!(marks("cannery-data/lake/a"), 1);
+    // 10,001 hours: one too many for `two`, while `main` has a mark in the first of them and could take the others.
+    let refused = delete("main,two", "2021-02-20T17");
+    assert_eq!(refused.code, 2, "{}", refused.all());
+    assert!(refused.stderr.contains("10001 hours"), "{}", refused.all());
+    let both = ["cannery-data/lake/a", "cannery-data/two/a"].map(marks);
+    assert_eq!(both, [1, 0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_ports_are_open_while_a_store_does_not_answer() {
     let (place, server) = place().await;
     let (_listener, url) = silent();
