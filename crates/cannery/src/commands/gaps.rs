@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use cannery_formats::Key;
 use cannery_formats::feed::{FeedId, Hour};
 use cannery_pipeline::gaps::{CoverageReader, Gap, HourCoverage, HourState, Seen, joined};
 use cannery_pipeline::{Scope, Store};
@@ -124,7 +125,7 @@ impl Range {
     }
 }
 
-/// Shows one feed; says whether it has gaps.
+/// Shows one feed; says whether anything of it is missing, or may be: what an archive holds that cannot be read, nobody knows.
 fn show(of: &Subject<'_>, hours: &[HourCoverage], range: &Range, context: &Context) -> bool {
     let (feed, store) = (of.feed, of.store);
     let (deleted, gaps): (Vec<Gap>, Vec<Gap>) =
@@ -137,14 +138,15 @@ fn show(of: &Subject<'_>, hours: &[HourCoverage], range: &Range, context: &Conte
             context.output.event(event, format!("{of}: {gap}"), &value);
         }
     }
-    for key in hours.iter().flat_map(|hour| &hour.unreadable) {
+    let unreadable: Vec<&Key> = hours.iter().flat_map(|hour| &hour.unreadable).collect();
+    for key in &unreadable {
         let text = format!("{of}: archive `{key}` cannot be read; `cannery audit` says why");
         let value = json!({ "store": store, "feed": feed, "key": key });
         context.output.event("unreadable", text, &value);
     }
     let (text, value) = summary(of, hours, gaps.len(), range);
     context.output.event("covered", text, &value);
-    !gaps.is_empty()
+    !gaps.is_empty() || !unreadable.is_empty()
 }
 
 fn summary(
@@ -183,6 +185,11 @@ fn summary(
             text += &format!("{joint}{count} {what}");
         }
     }
+    let unreadable = total(|hour| hour.unreadable.len() as u64);
+    if unreadable > 0 {
+        let archives = counted(unreadable, "archive");
+        text += &format!("; {archives} not readable");
+    }
     text += &format!("; {}", counted(gaps as u64, "gap"));
     if let Some(hour) = range.left_out {
         text += &format!("; hour {hour} is not over and left out: `--end-time` takes it in");
@@ -190,7 +197,7 @@ fn summary(
     let value = json!({
         "store": of.store, "feed": of.feed, "from": range.from.begin(), "to": range.to.begin(), "left_out": range.left_out, "hours": hours.len(),
         "stored": stored, "unchanged": unchanged, "failed": failed, "not_collected": not_made, "not_due": not_due,
-        "absent_hours": absent, "unknown_hours": unknown, "deleted_hours": deleted, "not_over_hours": not_over, "gaps": gaps,
+        "absent_hours": absent, "unknown_hours": unknown, "deleted_hours": deleted, "not_over_hours": not_over, "unreadable": unreadable, "gaps": gaps,
     });
     (text, value)
 }

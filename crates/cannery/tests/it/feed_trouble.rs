@@ -64,6 +64,33 @@ async fn gaps_count_what_was_due_and_say_what_was_left_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_hour_whose_only_archive_is_damaged_is_a_finding_of_gaps() {
+    let (place, _server) = place().await;
+    let key = "a/2020/01/01/00/a_20200101T00Z_abcdefghij23.tar.gz";
+    let put = place.run(&with(&["lake", "put", key, "c.yml"], &[]));
+    assert_eq!(put.code, 0, "{}", put.all());
+    let hour = [
+        "--start-time",
+        "2020-01-01T00",
+        "--end-time",
+        "2020-01-01T01",
+    ];
+    let of_a = [&hour[..], &["--feed-ids", "a"]].concat();
+    let gaps = place.run(&with(&["gaps", "--json"], &of_a));
+    assert_eq!(gaps.code, 20, "{}", gaps.all());
+    let lines = gaps.json();
+    assert_eq!(
+        (&lines[0]["event"], &lines[0]["key"]),
+        (&"unreadable".into(), &key.into())
+    );
+    let last = lines.last().unwrap();
+    let counts = ["unknown_hours", "unreadable", "gaps"].map(|name| last[name].as_u64());
+    assert_eq!(counts, [Some(1), Some(1), Some(0)], "{last}");
+    let text = place.run(&with(&["gaps"], &of_a)).stdout;
+    assert!(text.contains("; 1 archive not readable; 0 gaps"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_feed_that_does_not_exist_is_named_with_those_that_do() {
     let (place, server) = place().await;
     collect(&place, &server);
