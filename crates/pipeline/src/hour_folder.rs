@@ -212,6 +212,6 @@ mod tests {
         let both = HourFolder::of(&feed, hour, [entry(mark), entry(primary)]);
         assert!(both.is_primary_lost);
         assert_eq!(both.lone_marks().count(), 0);
-        assert_eq!(both.archives(), [&entry(primary); 0]);
+        assert_eq!(both.archives().len(), 0);
     }
 }

@@ -427,7 +427,8 @@ async fn a_mirror_that_does_not_answer_takes_nothing_from_the_others() {
 async fn archives_are_shipped_while_no_journal_can_be_used() {
     let replica = Replica::new().with_hours(12);
     let (feeds, stop) = (replica.feeds(), CancellationToken::new());
-    for journal in replica.journals.lock().unwrap().clone() {
+    let journals = replica.journals.lock().unwrap().clone();
+    for journal in journals {
         journal.close().await;
     }
     let watching = async {
