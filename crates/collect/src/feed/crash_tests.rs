@@ -292,7 +292,7 @@ async fn a_mirror_that_had_it_and_was_made_anew_gets_it_again() {
     };
     let again = Shipped::Again(vec!["main".to_owned()]);
     assert_eq!(ship.ship(&name, &bad).await.unwrap(), again);
-    assert_eq!(depot.waiting().unwrap(), [name.clone()]);
+    assert_eq!(depot.waiting().unwrap(), std::slice::from_ref(&name));
     assert_eq!(ship.ship(&name, &good).await.unwrap(), Shipped::Everywhere);
     for lake in [&good, &bad] {
         assert_eq!(held(lake).await, bodies);
