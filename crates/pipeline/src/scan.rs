@@ -192,7 +192,8 @@ impl Scanner {
         if seen.whole[place].is_none_or(is_due) {
             let begun = self.clock.elapsed();
             let found = whole_lake(store, &mut |_| {}).await?;
-            self.add(store, found.unmerged, Priority::UPDATES).await?;
+            let hours = keys(store, found.unmerged);
+            work_list::add_anew(&self.journal, &hours, Priority::UPDATES).await?;
             seen.feeds[place] = found.feeds;
             seen.whole[place] = Some(begun);
             return Ok(());
@@ -201,27 +202,22 @@ impl Scanner {
         let now = self.clock.now();
         let begin = Hour::of(now.checked_sub(RECENT).unwrap_or(now));
         let found = since(store, &feeds, begin, now).await?;
-        self.add(store, found.unmerged, Priority::NEW).await
+        let hours = keys(store, found.unmerged);
+        work_list::add(&self.journal, &hours, Priority::NEW, None).await
     }
+}
 
-    async fn add(
-        &self,
-        store: &Store,
-        hours: Vec<(FeedId, Hour)>,
-        priority: Priority,
-    ) -> Result<(), Error> {
-        let id = store.id();
-        if !hours.is_empty() {
-            tracing::info!(store = id, hours = hours.len(), "hours to consolidate");
-        }
-        let hours = hours.into_iter().map(|(feed, hour)| HourKey {
-            store: id.to_owned(),
-            feed,
-            hour,
-        });
-        let hours: Vec<_> = hours.collect();
-        work_list::add(&self.journal, &hours, priority, None).await
+fn keys(store: &Store, hours: Vec<(FeedId, Hour)>) -> Vec<HourKey> {
+    let id = store.id();
+    if !hours.is_empty() {
+        tracing::info!(store = id, hours = hours.len(), "hours to consolidate");
     }
+    let hours = hours.into_iter().map(|(feed, hour)| HourKey {
+        store: id.to_owned(),
+        feed,
+        hour,
+    });
+    hours.collect()
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use cannery_formats::feed::{FeedId, Hour};
 use cannery_journal::worker::{Handler, Outcome, Work};
-use cannery_journal::{Data, Date, Journal, NewEntry, Op, Priority};
+use cannery_journal::{Data, Date, Journal, Key, NewEntry, Op, Priority};
 use cannery_lake::Breaker;
 use cannery_runtime::{Clock, Rng};
 use jiff::Timestamp;
@@ -92,6 +92,21 @@ pub async fn add(
         journal.add(entries.collect()).await?;
     }
     Ok(())
+}
+
+/// Adds hours to be visited at once, whatever was planned: perhaps by a clock that was wrong.
+///
+/// # Errors
+/// As the journal says; some of them may have been added.
+pub async fn add_anew(
+    journal: &Journal,
+    hours: &[HourKey],
+    priority: Priority,
+) -> Result<(), Error> {
+    for hour in hours {
+        journal.cancel(Key::new(hour.to_string())?).await?;
+    }
+    add(journal, hours, priority, None).await
 }
 
 /// One visit to an hour, for logs and pages.

@@ -86,9 +86,15 @@ pub(super) fn lake(id: &str, faults: &Faults, inner: &Arc<InMemory>) -> Lake {
 
 /// One life of a process: packs what is there, ships what waits.
 pub(super) async fn live(disk: &SimDisk, mirrors: &Mirrors) -> io::Result<()> {
+    live_with(None, disk, mirrors).await
+}
+
+/// The same, where there is room for so many bytes.
+async fn live_with(room: Option<u64>, disk: &SimDisk, mirrors: &Mirrors) -> io::Result<()> {
     let depot = depot(disk);
     for (feed, hour) in depot.hours()? {
-        pack(&depot, (&feed, hour), "node", Habit::default(), None)?;
+        let pack = || pack(&depot, (&feed, hour), "node", Habit::default(), room);
+        while pack()?.is_some_and(|packed| packed.is_part) {}
     }
     let (uploads, pens) = (Told::default(), Pens::default());
     let ship = Ship {
@@ -122,6 +128,12 @@ pub(super) async fn held(lake: &Lake) -> BTreeSet<String> {
 
 #[tokio::test]
 async fn nothing_is_lost_when_the_power_goes_at_any_operation() {
+    for room in [None, Some(1), Some(400)] {
+        lose_power_at_any_operation(room).await;
+    }
+}
+
+async fn lose_power_at_any_operation(room: Option<u64>) {
     for at in 1.. {
         let mut disk = SimDisk::new(at);
         disk.create_dir(Path::new(WORKSPACE)).unwrap();
@@ -135,12 +147,12 @@ async fn nothing_is_lost_when_the_power_goes_at_any_operation() {
         let mirrors = Mirrors::new(lakes.clone()).unwrap();
         let end = disk.operations() + at;
         disk.power_off_at(end);
-        live(&disk, &mirrors).await.ok();
+        live_with(room, &disk, &mirrors).await.ok();
         let whole = disk.operations() < end;
         disk = disk.crash();
-        live(&disk, &mirrors).await.unwrap();
+        live_with(room, &disk, &mirrors).await.unwrap();
         for lake in &lakes {
-            assert_eq!(held(lake).await, bodies, "power off at {at}");
+            assert_eq!(held(lake).await, bodies, "{room:?}, power off at {at}");
         }
         let depot = depot(&disk);
         assert_eq!(depot.hours().unwrap(), []);
@@ -302,19 +314,27 @@ async fn a_mirror_that_had_it_and_was_made_anew_gets_it_again() {
 
 #[tokio::test]
 async fn a_sound_archive_takes_the_place_of_one_that_was_set_aside_and_removed() {
-    let disk = SimDisk::new(1);
-    disk.create_dir(Path::new(WORKSPACE)).unwrap();
-    bodies(&disk);
-    let depot = depot(&disk);
-    let packed = pack(&depot, (&feed(), hour()), "node", Habit::default(), None).unwrap();
-    let key = Key::feed_archive(&packed.unwrap().name);
-    let lake = lake("main", &Faults::none(), &Arc::new(InMemory::new()));
-    let mark = Key::feed_set_aside(&key).unwrap();
-    lake.put_new(&mark, b"{}".to_vec()).await.unwrap();
-    let mirrors = Mirrors::new(vec![lake.clone()]).unwrap();
-    live(&disk, &mirrors).await.unwrap();
-    let left = lake.list_all(None).await.unwrap().into_iter();
-    assert!(left.map(|entry| entry.key).eq([key]));
+    let mut failed = 0;
+    for seed in 0..50 {
+        let disk = SimDisk::new(seed);
+        disk.create_dir(Path::new(WORKSPACE)).unwrap();
+        bodies(&disk);
+        let depot = depot(&disk);
+        let packed = pack(&depot, (&feed(), hour()), "node", Habit::default(), None).unwrap();
+        let key = Key::feed_archive(&packed.unwrap().name);
+        let inner = Arc::new(InMemory::new());
+        let sound = lake("main", &Faults::none(), &inner);
+        let mark = Key::feed_set_aside(&key).unwrap();
+        sound.put_new(&mark, b"{}".to_vec()).await.unwrap();
+        let shaky = lake("main", &Faults::by_seed(seed, 0.33), &inner);
+        let mirrors = Mirrors::new(vec![shaky]).unwrap();
+        while live(&disk, &mirrors).await.is_err() {
+            failed += 1;
+        }
+        let left = sound.list_all(None).await.unwrap().into_iter();
+        assert!(left.map(|entry| entry.key).eq([key]), "seed {seed}");
+    }
+    assert!(failed > 20, "only {failed} failures");
 }
 
 #[tokio::test]

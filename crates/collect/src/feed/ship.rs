@@ -229,10 +229,10 @@ impl Ship<'_> {
         };
         let key = Key::feed_archive(name);
         match lake.put_new(&key, body).await.map_err(failed)? {
-            PutNew::Created => unmark(lake, &key).await.map_err(failed)?,
-            PutNew::Same => {}
+            PutNew::Created | PutNew::Same => {}
             PutNew::Different => self.compare(name, lake, &key).await?,
         }
+        unmark(lake, &key).await.map_err(failed)?;
         // After the put: whoever deletes the hour first marks it, then removes what he sees.
         let tombstone = Key::feed_tombstone(&name.feed, name.hour);
         match present(lake.head(&tombstone).await).map_err(failed)? {
@@ -365,7 +365,7 @@ async fn since(name: &ArchiveName, lake: &Lake) -> Result<Option<Timestamp>, Shi
     Ok(manifest.map(|manifest| manifest.since()))
 }
 
-/// A damaged archive of this name was set aside and removed: the mark would hide the sound one that was put there just now.
+/// Where a damaged archive of this name was set aside and removed, its mark would hide the sound one that is there now.
 async fn unmark(lake: &Lake, key: &Key) -> cannery_lake::Result<()> {
     let mark = Key::feed_set_aside(key).expect("it is an object of a feed");
     if present(lake.head(&mark).await)?.is_some() {

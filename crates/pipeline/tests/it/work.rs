@@ -7,13 +7,14 @@ use std::time::Duration;
 use cannery_formats::Key;
 use cannery_formats::feed::{Codec, FeedId, Hour};
 use cannery_journal::worker::{Summary, Worker};
-use cannery_journal::{Declaration, Journal, Memory, Priority, Query};
+use cannery_journal::{Date, Declaration, Journal, Memory, Priority, Query};
 use cannery_lake::fault::{Fault, FaultStore, Faults, Request};
 use cannery_pipeline::Scope;
 use cannery_pipeline::scan::{self, Scanner};
 use cannery_pipeline::work_list::{self, Cycle, Hand, HourKey, Listener};
 use cannery_runtime::clock::SimulatedClock;
 use cannery_runtime::{Clock, Rng};
+use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 
 use crate::kit::{Bucket, Way, feed, hour, lake, primary, set, store, upload};
@@ -254,6 +255,32 @@ async fn a_scanner_adds_late_hours_at_once_and_new_ones_within_minutes() {
     );
     simulated.advance(Duration::from_secs(86_400)).await;
     assert_eq!(keys(&journal).await.len(), 3);
+    stop.cancel();
+    run.await.unwrap();
+}
+
+#[tokio::test]
+async fn an_hour_that_a_wrong_clock_put_off_is_due_after_a_scan_of_everything() {
+    let bucket = Bucket::new(Way::Hashed);
+    litter(&bucket, "f", "20261115T18Z", 2).await;
+    let simulated = SimulatedClock::starting_at("2026-11-15T20:00:00Z".parse().unwrap());
+    let clock = simulated.clock();
+    let journal = journal(&clock);
+    let ahead: Timestamp = "2030-01-01T00:00:00Z".parse().unwrap();
+    let (hours, due) = ([key()], Some(Date::from(ahead)));
+    let add = work_list::add(&journal, &hours, Priority::NEW, due);
+    add.await.unwrap();
+    let stores = vec![bucket.honest.clone()];
+    let scanner = Scanner::new(stores, journal.clone(), clock.clone(), Rng::seeded(3));
+    let stop = CancellationToken::new();
+    let run = tokio::spawn({
+        let stop = stop.clone();
+        async move { scanner.run(stop).await }
+    });
+    simulated.advance(Duration::from_secs(31)).await;
+    let listed = journal.list(Query::all()).await.unwrap().entries;
+    assert_eq!(listed.len(), 1);
+    assert!(listed[0].meta.process <= Date::from(clock.now()));
     stop.cancel();
     run.await.unwrap();
 }
