@@ -1,6 +1,6 @@
 //! Whose lake it is.
 
-use cannery_formats::Key;
+use cannery_formats::{Key, LakeManifest};
 use cannery_lake::fault::{Fault, Faults, Request};
 use cannery_lake::{ErrorKind, Lake, Mirrors, Remembered};
 
@@ -45,7 +45,16 @@ async fn a_new_mirror_joins_the_lake_that_is_there() {
         .await
         .unwrap();
     assert_eq!(joined.lake, made.lake);
-    assert_eq!(new.manifest().await.unwrap(), old.manifest().await.unwrap());
+    assert_joined(&new, &old).await;
+}
+
+/// One mirror is part of the lake of another, and says since when.
+async fn assert_joined(new: &Lake, old: &Lake) {
+    let [new, old] = [new, old].map(Lake::manifest);
+    let (new, old) = (new.await.unwrap().unwrap(), old.await.unwrap().unwrap());
+    assert!(new.since() > old.since());
+    let joined = old.joined;
+    assert_eq!(LakeManifest { joined, ..new }, old);
 }
 
 #[tokio::test]
@@ -134,7 +143,7 @@ async fn a_mirror_that_had_the_lake_is_made_anew_only_when_a_person_says_so() {
     }
     assert_eq!(two.manifest().await.unwrap(), None, "nothing was made");
     assert!(both.join(&two, &had, ME).await.unwrap());
-    assert_eq!(two.manifest().await.unwrap(), one.manifest().await.unwrap());
+    assert_joined(&two, &one).await;
     assert!(!both.join(&two, &had, ME).await.unwrap(), "it is there");
     both.establish(Some(&had), ME).await.unwrap();
 
