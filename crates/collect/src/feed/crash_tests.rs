@@ -343,6 +343,15 @@ async fn an_hour_is_packed_in_parts_where_there_is_no_room_for_the_whole() {
     disk.create_dir(Path::new(WORKSPACE)).unwrap();
     let bodies = bodies(&disk);
     let depot = depot(&disk);
+    let room_for = |bytes: u64| disk.set_capacity(4 * 300 + 64 + bytes);
+    room_for(100);
+    let full = pack(&depot, (&feed(), hour()), "node", Habit::default(), None);
+    assert_eq!(full.unwrap_err().kind(), io::ErrorKind::StorageFull);
+    room_for(1 << 20);
+    let day = Path::new(WORKSPACE)
+        .join("archives/f")
+        .join(hour().day_folder());
+    assert_eq!(disk.read_dir(&day).unwrap().len(), 0, "nothing takes room");
     let mut packed = Vec::new();
     while packed.last().is_none_or(|last| *last) {
         let part = pack(&depot, (&feed(), hour()), "node", Habit::default(), Some(1));

@@ -212,7 +212,26 @@ impl<'a> Folder<'a> {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             Ok(()) | Err(_) => {}
         }
-        let file = self.disk().open(&part, Open::CreateNew)?;
+        let written = self.write_part(&part, name, set, coverage, compression);
+        if written.is_err() {
+            // It takes room that others need, perhaps a part of the same hour.
+            self.disk().remove_file(&part).ok();
+        }
+        let bytes = written?;
+        self.disk().rename(&part, &path)?;
+        self.disk().sync_dir(folder)?;
+        Ok(bytes)
+    }
+
+    fn write_part(
+        &self,
+        part: &Path,
+        name: &ArchiveName,
+        set: &ContentSet,
+        coverage: &[u8],
+        compression: &Compression,
+    ) -> io::Result<u64> {
+        let file = self.disk().open(part, Open::CreateNew)?;
         let out = BufWriter::with_capacity(BUFFER_BYTES, FileWriter::new(&*file));
         let mut archive = ArchiveWriter::new(out, &name.feed, name.hour, set, compression)?;
         while let Some(member) = archive.next_member() {
@@ -229,8 +248,6 @@ impl<'a> Folder<'a> {
         out.flush()?;
         let bytes = out.get_ref().written();
         file.sync()?;
-        self.disk().rename(&part, &path)?;
-        self.disk().sync_dir(folder)?;
         Ok(bytes)
     }
 

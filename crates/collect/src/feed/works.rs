@@ -27,7 +27,7 @@ const PACK_SOON: Duration = Duration::from_secs(1);
 const SET_BACK_MIN: SignedDuration = SignedDuration::from_mins(1);
 /// Hours that begin later are of a wrong clock, and are packed as if they were over.
 const AHEAD_MAX: SignedDuration = SignedDuration::from_hours(1);
-/// Room that is left to others while an hour is packed in parts.
+/// With less room no part of an hour is packed.
 const ROOM_BYTES_MIN: u64 = 1 << 20;
 const SAVE_EVERY: Duration = Duration::from_secs(60);
 const TOTALS_EVERY: Duration = Duration::from_secs(2);
