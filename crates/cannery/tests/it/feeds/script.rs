@@ -94,7 +94,8 @@ impl Script {
         let is_last = number + 1 == ANSWERS;
         let body = match self.rng.below(12) {
             0 if !is_last => return (Behaviour::Status(500), None),
-            1 if !is_last => return (Behaviour::HangUp, None),
+            // Not one that hangs up: that is asked once more, and a poll would be two requests.
+            1 if !is_last => return (cut_off(), None),
             2 | 3 => match before.and_then(Option::as_ref) {
                 Some(before) => before.clone(),
                 None => body(round, feed, "all", number),
@@ -132,6 +133,14 @@ impl Script {
 
 fn path(feed: &str, replica: &str) -> String {
     format!("/{feed}/{replica}")
+}
+
+/// An answer that ends before its end: nobody may store it.
+fn cut_off() -> Behaviour {
+    Behaviour::WrongLength {
+        claimed: 1_000,
+        body: Bytes::from_static(b"{\"cut\":"),
+    }
 }
 
 /// Lines of other lengths for each.
