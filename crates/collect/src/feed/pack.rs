@@ -22,6 +22,10 @@ use super::writer::PART;
 /// The lines of an hour are fewer: ten polls a second, each with a short reason.
 const SLOTS_BYTES_MAX: u64 = 16 << 20;
 const BUFFER_BYTES: usize = 256 * 1024;
+/// What an entry takes beside its body, at most.
+const ENTRY_BYTES: u64 = 1_024;
+/// This part of the room is left to others while an hour is packed.
+const ROOM_LEFT: u64 = 16;
 /// Threads that remove the files of one hour, and what each of them has to do at least.
 const REMOVERS: usize = 4;
 const REMOVE_MIN: usize = 256;
@@ -37,8 +41,8 @@ pub(super) struct Packed {
 }
 
 /// Packs what lies in the folder of an hour, which nobody writes to. May be repeated after any error or crash: the same files make
-/// an archive of the same name. Nothing when there was nothing. Where `room` is short, only some bodies of about so many bytes are packed,
-/// and what says which polls were made stays for the last of them.
+/// an archive of the same name. Nothing when there was nothing. Where the bodies may not fit into `room`, only as many are packed as
+/// do: that is an archive as well, and makes room. What says which polls were made stays for the last of them.
 pub(super) fn pack(
     depot: &Depot,
     (feed, hour): (&FeedId, Hour),
@@ -48,21 +52,22 @@ pub(super) fn pack(
 ) -> io::Result<Option<Packed>> {
     let folder = Folder::read(depot, feed, hour)?;
     let mut coverage = folder.coverage(feed, hour, replica, habit.periodicity)?;
+    let room = room.map(|room| room - room / ROOM_LEFT);
     let (mut bodies, mut bytes, mut is_part) = (Vec::new(), 0, false);
     for name in &folder.names {
-        if room.is_some_and(|room| bytes >= room) {
+        let size = depot.disk().metadata(&folder.path.join(name))?.len + ENTRY_BYTES;
+        let is_too_much = room.is_some_and(|room| bytes + size > room);
+        if is_too_much && !bodies.is_empty() {
             (coverage, is_part) = (None, true);
             break;
         }
+        bytes += size;
         match folder.member(name) {
             Ok(member) if is_another(feed, &member) => {
                 let aside = depot.set_aside(&folder.path.join(name))?;
                 tracing::error!(file = %aside.display(), "a downloaded body is not what its name says; it was set aside");
             }
-            Ok(member) => {
-                bytes += member.size();
-                bodies.push((member, name.clone()));
-            }
+            Ok(member) => bodies.push((member, name.clone())),
             // It stays where it is; whoever asks what is left hears of it.
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => {}
             // The others need not wait for it.

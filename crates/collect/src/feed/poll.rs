@@ -31,6 +31,8 @@ pub(super) struct Poller {
     shared: Arc<Shared>,
     last: Option<Last>,
     lines: Lines,
+    /// Whether the last body could not be stored, which is told once.
+    is_stuck: bool,
 }
 
 /// What the last body was. Only within its hour is it worth knowing: the first of every hour is stored.
@@ -55,6 +57,7 @@ impl Poller {
             shared,
             last: None,
             lines: Lines::default(),
+            is_stuck: false,
         }
     }
 
@@ -153,6 +156,7 @@ impl Poller {
         let writer = &self.shared.writer;
         match writer.save(&self.feed.id, path, content).await {
             Ok(()) => {
+                self.is_stuck = false;
                 self.last = Some(Last {
                     hour,
                     digest,
@@ -161,7 +165,9 @@ impl Poller {
                 Polled::Stored(bytes)
             }
             Err(error) => {
-                tracing::error!(feed = %self.feed.id, %error, "cannot store what was downloaded");
+                if !std::mem::replace(&mut self.is_stuck, true) {
+                    tracing::error!(feed = %self.feed.id, %error, "cannot store what was downloaded; trying on");
+                }
                 // The next one is stored even if it is the same.
                 self.last = None;
                 Polled::Failed(format!("cannot store it: {error}"))

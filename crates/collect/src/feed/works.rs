@@ -27,8 +27,6 @@ const PACK_SOON: Duration = Duration::from_secs(1);
 const SET_BACK_MIN: SignedDuration = SignedDuration::from_mins(1);
 /// Hours that begin later are of a wrong clock, and are packed as if they were over.
 const AHEAD_MAX: SignedDuration = SignedDuration::from_hours(1);
-/// With less room no part of an hour is packed.
-const ROOM_BYTES_MIN: u64 = 1 << 20;
 const SAVE_EVERY: Duration = Duration::from_secs(60);
 const TOTALS_EVERY: Duration = Duration::from_secs(2);
 
@@ -158,18 +156,14 @@ impl Works {
     }
 
     async fn pack_one(&self, feed: &FeedId, hour: Hour) -> Packing {
-        let mut packed = self.try_to_pack(feed, hour, None).await;
-        if let Err(error) = &packed
-            && error.kind() == io::ErrorKind::StorageFull
-        {
-            // A part of it is an archive as well, and makes room once it is shipped.
-            let room = self.shared.depot.room().unwrap_or_default() / 2;
-            if room >= ROOM_BYTES_MIN {
-                tracing::warn!(%feed, %hour, room, "there is not enough room to pack an hour at once; packing a part");
-                packed = self.try_to_pack(feed, hour, Some(room)).await;
-            }
-        }
-        match packed {
+        let shared = Arc::clone(&self.shared);
+        let (id, habit) = (feed.clone(), shared.habits.of(feed));
+        let packed = blocking(move || {
+            // Where nobody knows, the disk itself will say.
+            let room = shared.depot.room().ok();
+            pack(&shared.depot, (&id, hour), &shared.replica, habit, room)
+        });
+        match packed.await {
             Ok(None) => Packing::Done,
             Ok(Some(packed)) => {
                 let (bodies, bytes) = (packed.bodies, packed.archive_bytes);
@@ -187,17 +181,6 @@ impl Works {
                 Packing::Failed
             }
         }
-    }
-
-    async fn try_to_pack(
-        &self,
-        feed: &FeedId,
-        hour: Hour,
-        room: Option<u64>,
-    ) -> io::Result<Option<Packed>> {
-        let shared = Arc::clone(&self.shared);
-        let (id, habit) = (feed.clone(), shared.habits.of(feed));
-        blocking(move || pack(&shared.depot, (&id, hour), &shared.replica, habit, room)).await
     }
 
     fn remember_packed(&self, feed: &FeedId, hour: Hour, packed: Result<&Packed, &io::Error>) {
