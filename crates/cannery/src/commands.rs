@@ -151,9 +151,29 @@ fn same_place(global: &Global) -> String {
         arguments += &format!(" --workspace {}", workspace.display());
     }
     match (&global.config_url, &global.config_file) {
-        (Some(url), _) => arguments += &format!(" --config-url {}", PrivateUrl::new(url)),
+        (Some(url), _) => {
+            arguments += &format!(" --config-url {}", PrivateUrl::new(url));
+            arguments += &permissions(global);
+        }
         (None, Some(file)) => arguments += &format!(" --config-file {}", file.display()),
         (None, None) => {}
+    }
+    arguments
+}
+
+/// What a configuration from a URL may do.
+fn permissions(global: &Global) -> String {
+    let allowed = global.config_allow.iter().map(|it| it.word().to_owned());
+    let lists = [
+        ("--config-env", global.config_env.clone()),
+        ("--config-allow", allowed.collect()),
+    ];
+    let mut arguments = String::new();
+    for (flag, words) in lists.iter().filter(|(_, words)| !words.is_empty()) {
+        arguments += &format!(" {flag} {}", words.join(","));
+    }
+    if global.config_insecure {
+        arguments += " --config-insecure";
     }
     arguments
 }
@@ -214,5 +234,8 @@ mod tests {
             context.same_place,
             " --workspace /srv/x --config-file c.yml"
         );
+        let said = "--config-url https://h/c.yml --config-env A,B --config-allow private --config-insecure";
+        let arguments: Vec<&str> = ["cannery"].into_iter().chain(said.split(' ')).collect();
+        assert_eq!(self::context(&arguments).same_place, format!(" {said}"));
     }
 }

@@ -144,6 +144,10 @@ pub(crate) struct DeleteArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(
+    mut_arg("start_time", |arg| arg.help("From this time on, rounded down to the hour [default: a day before the end]")),
+    mut_arg("end_time", |arg| arg.help("Until this time, rounded up to the hour [default: the last hour that is over]"))
+)]
 pub(crate) struct GapsArgs {
     #[command(flatten)]
     pub(crate) hours: HoursArgs,

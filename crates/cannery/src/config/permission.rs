@@ -29,7 +29,7 @@ pub(crate) enum Permission {
 }
 
 impl Permission {
-    fn word(self) -> &'static str {
+    pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Files => "files",
             Self::Private => "private",
