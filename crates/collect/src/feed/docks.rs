@@ -1,8 +1,9 @@
 //! From the disk to the mirrors. Each mirror has a list, hands and a breaker of its own: one that does not answer costs a trial now and
 //! then, and takes nothing away from the others.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -17,7 +18,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::monitor::{Task, TaskKind};
 use super::shared::Shared;
-use super::ship::{Pens, Ship, ShipError, Shipped, Upload, Uploads, from_list_key, list_key};
+use super::ship::{
+    Pens, Ship, ShipError, Shipped, Upload, Uploads, from_list_key, lacking, list_key,
+};
 use crate::blocking::blocking;
 use crate::schedule::Schedule;
 use crate::turns::Turns;
@@ -40,6 +43,8 @@ pub(super) struct Docks {
     uploads: Arc<dyn Uploads>,
     pens: Pens,
     cleared: Option<watch::Receiver<Cleared>>,
+    /// Why the last archive did not get into a store, until one does.
+    troubles: Mutex<BTreeMap<String, String>>,
 }
 
 /// Where archives leave for one mirror.
@@ -72,6 +77,7 @@ impl Docks {
             uploads,
             pens: Pens::default(),
             cleared,
+            troubles: Mutex::default(),
         }
     }
 
@@ -120,8 +126,40 @@ impl Docks {
         cleared.is_none_or(|cleared| cleared.borrow().contains(lake.id()))
     }
 
+    /// The stores that these archives are not in, each with what it said last, if it said something.
+    pub(super) async fn lacking(
+        &self,
+        archives: &[ArchiveName],
+    ) -> io::Result<BTreeMap<String, Option<String>>> {
+        let (depot, mirrors) = (self.shared.depot.clone(), self.mirrors.clone());
+        let archives = archives.to_vec();
+        let lacking = blocking(move || {
+            let archives = archives.iter();
+            let stores = archives.flat_map(|name| lacking(&depot, name, &mirrors));
+            Ok(stores.collect::<BTreeSet<_>>())
+        });
+        let lacking = lacking.await?;
+        let troubles = self.troubles();
+        let said = |id: String| (id.clone(), troubles.get(&id).cloned());
+        Ok(lacking.into_iter().map(said).collect())
+    }
+
+    fn troubles(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
+        self.troubles.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Ships one archive to one mirror; says why not.
     async fn ship(&self, name: &ArchiveName, lake: &Lake) -> Result<(), ShipError> {
+        let shipped = self.try_to_ship(name, lake).await;
+        let id = lake.id().to_owned();
+        match &shipped {
+            Ok(()) => drop(self.troubles().remove(&id)),
+            Err(error) => drop(self.troubles().insert(id, error.to_string())),
+        }
+        shipped
+    }
+
+    async fn try_to_ship(&self, name: &ArchiveName, lake: &Lake) -> Result<(), ShipError> {
         let told = |name: &ArchiveName, store: &str, uploaded: Result<Upload, &ShipError>| {
             self.remember_upload(name, store, uploaded);
         };

@@ -1,7 +1,7 @@
 //! Shipping an archive: to each mirror by itself, unless its hour was deleted on purpose; once all have it the local one goes.
 //! What the disk damaged meanwhile is shipped nowhere, but set aside.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
 use std::sync::Arc;
@@ -352,6 +352,19 @@ impl Ship<'_> {
         })
         .await
     }
+}
+
+/// The stores of which no receipt of an archive is here.
+pub(super) fn lacking(depot: &Depot, name: &ArchiveName, mirrors: &Mirrors) -> BTreeSet<String> {
+    let text =
+        cannery_runtime::disk::read(&**depot.disk(), &depot.receipt(name), RECEIPT_BYTES_MAX);
+    let receipt = text
+        .ok()
+        .and_then(|text| serde_json::from_slice(&text).ok());
+    let Receipt { stores } = receipt.unwrap_or_default();
+    let ids = mirrors.iter().map(Lake::id);
+    let lacking = ids.filter(|id| !stores.contains_key(*id));
+    lacking.map(ToOwned::to_owned).collect()
 }
 
 /// Since when a mirror has been part of the lake. It is asked each time: a person may have made it anew just now.

@@ -1,5 +1,6 @@
 //! What is done behind the polls: hours are packed, their archives handed to the docks, and what people want to know is kept.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -35,6 +36,8 @@ const TOTALS_EVERY: Duration = Duration::from_secs(2);
 pub struct Left {
     /// Archives that not every mirror has.
     pub archives: Vec<ArchiveName>,
+    /// The mirrors that do not have all of them, each with why, if it said something.
+    pub stores: BTreeMap<String, Option<String>>,
     /// Hours that are not packed.
     pub hours: Vec<(FeedId, Hour)>,
     /// What lies in the folders of hours and is not ours: links, pipes, folders, files with impossible names. It stays where it is, and
@@ -61,7 +64,12 @@ impl fmt::Display for Left {
         let hours = hours.map(|(feed, hour)| format!("hour {hour} of feed `{feed}`"));
         let unknown = self.unknown.iter().cloned();
         let all: Vec<String> = archives.chain(hours).chain(unknown).collect();
-        f.write_str(&all.join(", "))
+        f.write_str(&all.join(", "))?;
+        for (store, why) in &self.stores {
+            let why = why.as_deref().unwrap_or("it has not answered yet");
+            write!(f, "; to `{store}`: {why}")?;
+        }
+        Ok(())
     }
 }
 
@@ -236,6 +244,7 @@ impl Works {
             blocking(move || Ok((depot.waiting()?, depot.unpacked()?, depot.damaged()?))).await;
         match found {
             Ok((archives, Unpacked { hours, odd }, damaged)) => Left {
+                stores: self.docks.lacking(&archives).await.unwrap_or_default(),
                 archives,
                 hours,
                 odd,

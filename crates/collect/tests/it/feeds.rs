@@ -447,6 +447,12 @@ async fn the_end_of_a_process_ships_to_the_healthy_one_whatever_another_does() {
     replica.mirrors = vec![silent("dead", &faults)];
     let left = replica.feeds().flush(Duration::from_secs(5)).await;
     assert_eq!(left.archives.len(), 12, "{left}");
+    assert!(left.stores.keys().eq(["dead"]), "{left}");
+    let said = left.to_string();
+    assert!(
+        said.ends_with("; to `dead`: it has not answered yet"),
+        "{said}"
+    );
     assert_eq!((replica.told("main"), replica.told("dead")), (12, 0));
 }
 
