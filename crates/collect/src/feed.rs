@@ -29,6 +29,7 @@ mod shared;
 mod ship;
 mod slots;
 mod sound;
+mod wall_clock;
 mod works;
 mod writer;
 

@@ -313,20 +313,8 @@ impl Ship<'_> {
     }
 
     async fn receipt(&self, name: &ArchiveName) -> io::Result<Receipt> {
-        let (disk, path) = (Arc::clone(self.depot.disk()), self.depot.receipt(name));
-        blocking(move || {
-            match cannery_runtime::disk::read(&*disk, &path, RECEIPT_BYTES_MAX) {
-                // One that cannot be read proves nothing: everything is shipped again.
-                Ok(text) => Ok(serde_json::from_slice(&text).unwrap_or_else(|error| {
-                    let file = path.display();
-                    tracing::warn!(%file, %error, "a receipt is damaged; its archive is shipped again");
-                    Receipt::default()
-                })),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Receipt::default()),
-                Err(error) => Err(error),
-            }
-        })
-        .await
+        let (depot, name) = (self.depot.clone(), name.clone());
+        blocking(move || read_receipt(&depot, &name)).await
     }
 
     async fn keep_receipt(&self, name: &ArchiveName, receipt: &Receipt) -> io::Result<()> {
@@ -354,14 +342,24 @@ impl Ship<'_> {
     }
 }
 
+fn read_receipt(depot: &Depot, name: &ArchiveName) -> io::Result<Receipt> {
+    let path = depot.receipt(name);
+    match cannery_runtime::disk::read(&**depot.disk(), &path, RECEIPT_BYTES_MAX) {
+        // One that cannot be read proves nothing: everything is shipped again.
+        Ok(text) => Ok(serde_json::from_slice(&text).unwrap_or_else(|error| {
+            let file = path.display();
+            tracing::warn!(%file, %error, "a receipt is damaged; its archive is shipped again");
+            Receipt::default()
+        })),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Receipt::default()),
+        Err(error) => Err(error),
+    }
+}
+
 /// The stores of which no receipt of an archive is here.
 pub(super) fn lacking(depot: &Depot, name: &ArchiveName, mirrors: &Mirrors) -> BTreeSet<String> {
-    let text =
-        cannery_runtime::disk::read(&**depot.disk(), &depot.receipt(name), RECEIPT_BYTES_MAX);
-    let receipt = text
-        .ok()
-        .and_then(|text| serde_json::from_slice(&text).ok());
-    let Receipt { stores } = receipt.unwrap_or_default();
+    // One that cannot be read proves nothing.
+    let Receipt { stores } = read_receipt(depot, name).unwrap_or_default();
     let ids = mirrors.iter().map(Lake::id);
     let lacking = ids.filter(|id| !stores.contains_key(*id));
     lacking.map(ToOwned::to_owned).collect()
