@@ -88,7 +88,7 @@ impl FolderLock {
         create_dir_all(disk, folder).map_err(failed)?;
         let path = folder.join(LOCK_FILE);
         make_private(disk, &path).map_err(failed)?;
-        let lock = match disk.lock(&path, Wait::No) {
+        let lock = match lock_soon(disk, &path) {
             Ok(lock) => lock,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 return Err(FolderLockError::Held {
@@ -108,6 +108,15 @@ impl FolderLock {
         Ok(Self { lock, path })
     }
 
+    /// The process that holds a folder now; nothing if nobody does, or if it cannot be told.
+    #[must_use]
+    pub fn holder(disk: &dyn Disk, folder: &Path) -> Option<Holder> {
+        match disk.lock(&folder.join(LOCK_FILE), Wait::No) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => holder_soon(disk, folder),
+            Ok(_) | Err(_) => None,
+        }
+    }
+
     /// Whether the folder is still the one that was locked: somebody may have removed or replaced it with everything in
     /// it, and then another process may own what lies there now.
     #[must_use]
@@ -123,6 +132,18 @@ fn make_private(disk: &dyn Disk, path: &Path) -> io::Result<()> {
     match disk.open(path, Open::CreatePrivate) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
         Ok(_) | Err(_) => Ok(()),
+    }
+}
+
+/// Somebody who only looks whether it is held holds it for a moment.
+fn lock_soon(disk: &dyn Disk, path: &Path) -> io::Result<Box<dyn DiskLock>> {
+    match disk.lock(path, Wait::No) {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            #[allow(clippy::disallowed_methods, reason = "another process needs real time")]
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            disk.lock(path, Wait::No)
+        }
+        outcome => outcome,
     }
 }
 

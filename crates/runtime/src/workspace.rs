@@ -46,6 +46,12 @@ impl From<FolderLockError> for WorkspaceError {
 }
 
 impl WorkspaceLock {
+    /// The process that has a workspace now; nothing if nobody does.
+    #[must_use]
+    pub fn holder(disk: &dyn Disk, workspace: &Path) -> Option<Holder> {
+        FolderLock::holder(disk, workspace)
+    }
+
     /// Creates the workspace if needed and takes its lock for `command`.
     ///
     /// # Errors

@@ -50,3 +50,23 @@ pub fn long_run() -> bool {
     }
     long
 }
+
+/// Chance for the scenario of this name. Its seed is fixed, so that today's run is yesterday's, except in the long run, which
+/// draws a new one; `CANNERY_TEST_SEED` sets it, and a failed test has printed it.
+///
+/// # Panics
+///
+/// If `CANNERY_TEST_SEED` is not a number.
+#[must_use]
+#[allow(clippy::print_stdout, reason = "a failure must say how it is repeated")]
+pub fn scenario_rng(name: &str) -> cannery_runtime::Rng {
+    let seed = std::env::var("CANNERY_TEST_SEED").map_or(1, |seed| {
+        seed.parse::<u64>()
+            .expect("`CANNERY_TEST_SEED` is a number")
+    });
+    println!("chance of `{name}`: CANNERY_TEST_SEED={seed}");
+    let of_name = name
+        .bytes()
+        .fold(seed, |sum, byte| sum.rotate_left(5) ^ u64::from(byte));
+    cannery_runtime::Rng::seeded(of_name)
+}

@@ -71,11 +71,16 @@ impl SimDisk {
     /// As [`SimDisk::crash`] with another seed: many outcomes of one run.
     #[must_use]
     pub fn crash_with(&self, seed: u64) -> Self {
-        let mut state = self.state();
-        state.faults.power_off();
+        self.state().faults.power_off();
         self.0.changed.notify_all();
+        self.crash_copy(seed)
+    }
+
+    /// What [`SimDisk::crash_with`] would leave at this moment, while this disk goes on.
+    #[must_use]
+    pub fn crash_copy(&self, seed: u64) -> Self {
         let rng = Rng::seeded(seed);
-        let survived = state.after_crash(&rng);
+        let survived = self.state().after_crash(&rng);
         Self::holding(rng.below(u64::MAX), survived)
     }
 
@@ -103,6 +108,26 @@ impl SimDisk {
     /// The operation numbered `n` takes effect and returns the error all the same, once.
     pub fn fail_after(&self, n: u64, error: impl Into<DiskError>) {
         self.state().faults.plan(n, Moment::After, error.into());
+    }
+
+    /// The operation numbered `n` and all after it fail without effect, until [`SimDisk::clear_faults`]; reading goes on.
+    pub fn fail_from(&self, n: u64, error: impl Into<DiskError>) {
+        self.state()
+            .faults
+            .plan_from(n, Moment::Before, error.into());
+    }
+
+    /// The operation numbered `n` and all after it take effect and return the error all the same, until
+    /// [`SimDisk::clear_faults`].
+    pub fn fail_from_after(&self, n: u64, error: impl Into<DiskError>) {
+        self.state()
+            .faults
+            .plan_from(n, Moment::After, error.into());
+    }
+
+    /// Nothing fails any more of what was to fail. What failed syncs covered stays spoiled.
+    pub fn clear_faults(&self) {
+        self.state().faults.clear();
     }
 
     /// The operation numbered `n` has no effect, and it and everything after it return an error until [`SimDisk::crash`].

@@ -27,6 +27,17 @@ pub fn node(tool: &str) -> Result<PathBuf> {
     first_file(tool, [tools_dir().join("node/node_modules/.bin")])
 }
 
+/// A script of a Node package, such as `bin/mput` of `manta`, to be run with `node`.
+///
+/// # Errors
+/// [`Error::MissingTool`] when it is not there.
+pub fn node_script(package: &str, script: &str) -> Result<PathBuf> {
+    first_file(
+        script,
+        [tools_dir().join("node/node_modules").join(package)],
+    )
+}
+
 /// A program of the system, on PATH or in a well-known folder.
 ///
 /// # Errors

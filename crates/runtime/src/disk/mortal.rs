@@ -3,9 +3,9 @@
 use std::ffi::OsStr;
 use std::io;
 use std::ops::ControlFlow;
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use jiff::Timestamp;
 use rustix::process::{Signal, getpid, kill_process};
@@ -23,13 +23,55 @@ pub struct MortalDisk(Arc<Fate>);
 #[derive(Debug)]
 struct Fate {
     done: AtomicU64,
-    last: u64,
+    end: End,
+}
+
+/// Which operation is the last.
+#[derive(Debug)]
+enum End {
+    /// The one of this number.
+    At(u64),
+    /// Of those that come after a file appeared, what it says.
+    Told { file: PathBuf, told: OnceLock<Told> },
+}
+
+/// `17 users/`: the operation of this number on a path that contains the text.
+#[derive(Debug)]
+struct Told {
+    number: u64,
+    path: String,
+}
+
+impl Told {
+    fn read(file: &Path) -> Option<Self> {
+        let text = std::fs::read_to_string(file).ok()?;
+        let (number, path) = text.trim().split_once(' ')?;
+        Some(Self {
+            number: number.parse().ok()?,
+            path: path.to_owned(),
+        })
+    }
 }
 
 impl Fate {
     /// Called before each operation.
-    fn step(&self) {
-        if self.done.fetch_add(1, Ordering::SeqCst) + 1 >= self.last {
+    fn step(&self, path: &Path) {
+        let last = match &self.end {
+            End::At(number) => *number,
+            End::Told { file, told } => {
+                let Some(told) = told.get().or_else(|| {
+                    let read = Told::read(file)?;
+                    Some(told.get_or_init(|| read))
+                }) else {
+                    return;
+                };
+                if !path.to_string_lossy().contains(&told.path) {
+                    return;
+                }
+                told.number
+            }
+        };
+        if self.done.fetch_add(1, Ordering::SeqCst) + 1 >= last {
             // SIGKILL cannot fail for the process itself, and does not return.
             kill_process(getpid(), Signal::KILL).ok();
         }
@@ -40,13 +82,25 @@ impl MortalDisk {
     /// Dies instead of the operation of this number, counted from 1.
     #[must_use]
     pub fn new(number: u64) -> Self {
-        let done = AtomicU64::new(0);
-        Self(Arc::new(Fate { done, last: number }))
+        Self::with(End::At(number))
     }
 
-    fn file(&self, inner: Box<dyn DiskFile>) -> Box<dyn DiskFile> {
-        let fate = Arc::clone(&self.0);
-        Box::new(MortalFile { inner, fate })
+    /// Lives until `file` says `<number> <text>`, and dies instead of the operation of that number, counted from then on, on a path that
+    /// contains the text.
+    #[must_use]
+    pub fn told_by(file: &Path) -> Self {
+        let (file, told) = (file.to_owned(), OnceLock::new());
+        Self::with(End::Told { file, told })
+    }
+
+    fn with(end: End) -> Self {
+        let done = AtomicU64::new(0);
+        Self(Arc::new(Fate { done, end }))
+    }
+
+    fn file(&self, inner: Box<dyn DiskFile>, path: &Path) -> Box<dyn DiskFile> {
+        let (fate, path) = (Arc::clone(&self.0), path.to_owned());
+        Box::new(MortalFile { inner, fate, path })
     }
 }
 
@@ -54,40 +108,40 @@ impl Disk for MortalDisk {
     fn open(&self, path: &Path, how: Open) -> io::Result<Box<dyn DiskFile>> {
         match how {
             Open::Read | Open::ReadWrite => {}
-            Open::CreateNew | Open::CreatePrivate => self.0.step(),
+            Open::CreateNew | Open::CreatePrivate => self.0.step(path),
         }
-        Ok(self.file(RealDisk.open(path, how)?))
+        Ok(self.file(RealDisk.open(path, how)?, path))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.0.step();
+        self.0.step(to);
         RealDisk.rename(from, to)
     }
 
     fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.0.step();
+        self.0.step(to);
         RealDisk.rename_new(from, to)
     }
 
     fn remove_file(&self, path: &Path) -> io::Result<()> {
-        self.0.step();
+        self.0.step(path);
         RealDisk.remove_file(path)
     }
 
     fn create_dir(&self, path: &Path) -> io::Result<()> {
-        self.0.step();
+        self.0.step(path);
         RealDisk.create_dir(path)
     }
 
     fn remove_dir(&self, path: &Path) -> io::Result<()> {
-        self.0.step();
+        self.0.step(path);
         RealDisk.remove_dir(path)
     }
 
     fn open_dir(&self, path: &Path) -> io::Result<Box<dyn DiskDir>> {
         let inner = RealDisk.open_dir(path)?;
-        let fate = Arc::clone(&self.0);
-        Ok(Box::new(MortalDir { inner, fate }))
+        let (fate, path) = (Arc::clone(&self.0), path.to_owned());
+        Ok(Box::new(MortalDir { inner, fate, path }))
     }
 
     fn read_dir(&self, path: &Path) -> io::Result<Vec<DirEntry>> {
@@ -116,8 +170,8 @@ impl Disk for MortalDisk {
 
     fn open_folder(&self, path: &Path) -> io::Result<Box<dyn DiskFolder>> {
         let inner = RealDisk.open_folder(path)?;
-        let fate = Arc::clone(&self.0);
-        Ok(Box::new(MortalFolder { inner, fate }))
+        let (fate, path) = (Arc::clone(&self.0), path.to_owned());
+        Ok(Box::new(MortalFolder { inner, fate, path }))
     }
 
     fn metadata(&self, path: &Path) -> io::Result<Metadata> {
@@ -133,6 +187,7 @@ impl Disk for MortalDisk {
 struct MortalFile {
     inner: Box<dyn DiskFile>,
     fate: Arc<Fate>,
+    path: PathBuf,
 }
 
 impl DiskFile for MortalFile {
@@ -153,22 +208,22 @@ impl DiskFile for MortalFile {
     }
 
     fn write_all_at(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.fate.step();
+        self.fate.step(&self.path);
         self.inner.write_all_at(offset, data)
     }
 
     fn set_len(&self, bytes: u64) -> io::Result<()> {
-        self.fate.step();
+        self.fate.step(&self.path);
         self.inner.set_len(bytes)
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.fate.step();
+        self.fate.step(&self.path);
         self.inner.sync()
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.fate.step();
+        self.fate.step(&self.path);
         self.inner.sync_data()
     }
 
@@ -181,11 +236,12 @@ impl DiskFile for MortalFile {
 struct MortalDir {
     inner: Box<dyn DiskDir>,
     fate: Arc<Fate>,
+    path: PathBuf,
 }
 
 impl DiskDir for MortalDir {
     fn sync(&self) -> io::Result<()> {
-        self.fate.step();
+        self.fate.step(&self.path);
         self.inner.sync()
     }
 }
@@ -194,14 +250,15 @@ impl DiskDir for MortalDir {
 struct MortalFolder {
     inner: Box<dyn DiskFolder>,
     fate: Arc<Fate>,
+    path: PathBuf,
 }
 
 impl DiskFolder for MortalFolder {
     fn folder(&self, name: &OsStr) -> io::Result<Box<dyn DiskFolder>> {
-        self.fate.step();
+        self.fate.step(&self.path);
         let inner = self.inner.folder(name)?;
-        let fate = Arc::clone(&self.fate);
-        Ok(Box::new(Self { inner, fate }))
+        let (fate, path) = (Arc::clone(&self.fate), self.path.join(name));
+        Ok(Box::new(Self { inner, fate, path }))
     }
 
     fn open(&self, name: &OsStr) -> io::Result<Box<dyn DiskFile>> {
@@ -209,14 +266,14 @@ impl DiskFolder for MortalFolder {
     }
 
     fn new_file(&self, temp: &OsStr) -> io::Result<Box<dyn NewFile>> {
-        self.fate.step();
+        self.fate.step(&self.path);
         let inner = self.inner.new_file(temp)?;
-        let fate = Arc::clone(&self.fate);
-        Ok(Box::new(MortalNewFile { inner, fate }))
+        let (fate, path) = (Arc::clone(&self.fate), self.path.join(temp));
+        Ok(Box::new(MortalNewFile { inner, fate, path }))
     }
 
     fn sync_file_system(&self) -> io::Result<()> {
-        self.fate.step();
+        self.fate.step(&self.path);
         self.inner.sync_file_system()
     }
 }
@@ -225,16 +282,17 @@ impl DiskFolder for MortalFolder {
 struct MortalNewFile {
     inner: Box<dyn NewFile>,
     fate: Arc<Fate>,
+    path: PathBuf,
 }
 
 impl NewFile for MortalNewFile {
     fn write_all(&mut self, data: &[u8]) -> io::Result<()> {
-        self.fate.step();
+        self.fate.step(&self.path);
         self.inner.write_all(data)
     }
 
     fn publish(self: Box<Self>, name: &OsStr, modified: Timestamp) -> io::Result<()> {
-        self.fate.step();
+        self.fate.step(&self.path);
         self.inner.publish(name, modified)
     }
 }

@@ -51,6 +51,8 @@ pub(super) struct Fault {
 pub(super) struct Faults {
     operations: u64,
     planned: BTreeMap<u64, Fault>,
+    /// What every operation from a number on meets.
+    lasting: Option<(u64, Fault)>,
     power_off_at: Option<u64>,
     no_power: bool,
     log: Vec<String>,
@@ -67,6 +69,16 @@ impl Faults {
 
     pub(super) fn plan(&mut self, n: u64, moment: Moment, error: DiskError) {
         self.planned.insert(n, Fault { moment, error });
+    }
+
+    pub(super) fn plan_from(&mut self, n: u64, moment: Moment, error: DiskError) {
+        self.lasting = Some((n, Fault { moment, error }));
+    }
+
+    /// Forgets what was planned. What failed so far has failed, and power that is off stays off.
+    pub(super) fn clear(&mut self) {
+        self.planned.clear();
+        self.lasting = None;
     }
 
     pub(super) fn power_off_at(&mut self, n: u64) {
@@ -92,7 +104,9 @@ impl Faults {
         self.log.push(format!("{} {what}", self.operations));
         self.no_power |= self.power_off_at.is_some_and(|n| n <= self.operations);
         self.check_power()?;
-        Ok(self.planned.remove(&self.operations))
+        let lasting = self.lasting.filter(|(n, _)| *n <= self.operations);
+        let planned = self.planned.remove(&self.operations);
+        Ok(planned.or(lasting.map(|(_, fault)| fault)))
     }
 
     /// Adds to the log why the operation just begun failed.

@@ -275,3 +275,23 @@ fn many_replaced_files_are_forgotten_and_open_ones_are_not() {
         1999_u32.to_le_bytes()
     );
 }
+
+#[test]
+fn a_copy_is_what_a_crash_leaves_and_the_disk_goes_on() {
+    let disk = disk_with_folders();
+    create(&disk, "a/file", b"text");
+    for seed in SEEDS {
+        let copy = disk.crash_copy(seed);
+        disk.open(Path::new("a/file"), Open::Read).unwrap();
+        assert_eq!(dump(&copy), dump(&copy_of_crash(seed)));
+    }
+    sync_dir(&disk, "a");
+    assert!(exists(&disk.crash_copy(0), "a/file"));
+
+    /// The same disk once more, crashed.
+    fn copy_of_crash(seed: u64) -> SimDisk {
+        let disk = disk_with_folders();
+        create(&disk, "a/file", b"text");
+        disk.crash_with(seed)
+    }
+}

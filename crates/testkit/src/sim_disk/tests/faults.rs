@@ -43,6 +43,33 @@ fn an_operation_fails_after_its_effect() {
 }
 
 #[test]
+fn operations_fail_until_the_faults_are_cleared() {
+    for after_the_effect in [false, true] {
+        let disk = SimDisk::new(0);
+        disk.create_dir(Path::new("before")).unwrap();
+        if after_the_effect {
+            disk.fail_from_after(2, io::ErrorKind::StorageFull);
+        } else {
+            disk.fail_from(2, io::ErrorKind::StorageFull);
+        }
+        // One that fails for another reason at its own number.
+        disk.fail_at(3, io::ErrorKind::PermissionDenied);
+        let kinds = ["one", "two", "three"].map(|name| {
+            let error = disk.create_dir(Path::new(name)).unwrap_err();
+            error.kind()
+        });
+        let full = io::ErrorKind::StorageFull;
+        assert_eq!(kinds, [full, io::ErrorKind::PermissionDenied, full]);
+        let there = ["before", "one", "two", "three"].map(|name| exists(&disk, name));
+        assert_eq!(there, [true, after_the_effect, false, after_the_effect]);
+        disk.fail_at(6, 5);
+        disk.clear_faults();
+        disk.create_dir(Path::new("five")).unwrap();
+        disk.create_dir(Path::new("six")).unwrap();
+    }
+}
+
+#[test]
 fn every_kind_of_operation_can_fail() {
     type Step = fn(&SimDisk, &dyn DiskFile) -> io::Result<()>;
     let steps: [Step; 11] = [
