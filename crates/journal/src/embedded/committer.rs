@@ -7,10 +7,11 @@ use std::io;
 use std::time::Duration;
 
 use cannery_runtime::Clock;
+use cannery_runtime::disk;
 use cannery_runtime::folder_lock::FolderLock;
 use tokio::sync::{mpsc, oneshot};
 
-use super::about::About;
+use super::about::{self, About};
 use super::home::Home;
 use super::log::{ENTRY_BYTES, Log};
 use super::reader::Reader;
@@ -297,9 +298,14 @@ impl Committer {
         self.write_about(self.log.front())
     }
 
+    /// After an error it may have been replaced all the same. A failed sync is no lack of room: it is not tried again.
     fn write_about(&self, front: u32) -> Result<(), Error> {
         About::new(&self.state, self.incarnation, front)
             .write(&*self.place.disk, &self.place.dir)
+            .map_err(|error| match disk::is_sync_failure(&error) {
+                true => io::Error::other(error),
+                false => error,
+            })
             .failed_to("write `journal.json`")
     }
 
@@ -375,12 +381,27 @@ impl Committer {
         Ok(())
     }
 
+    /// A full disk is no reason to close, wherever it was met: the log begins a new segment as soon as the old ones may not
+    /// count any more.
     fn give_files_back(&mut self) -> Result<(), Error> {
         if !self.state.is_empty() || !self.log.is_used() {
             return Ok(());
         }
-        self.write_about(self.log.front_when_empty())?;
+        let front = self.log.front_when_empty();
+        let written = self.write_about(front);
+        if written.is_ok() || !self.stays_before(front) {
+            self.log.leave_all();
+        }
+        written?;
         self.log.empty().failed_to("give up an empty segment")
+    }
+
+    /// Whether `journal.json` is known to name an earlier front than this one, which could not be written.
+    fn stays_before(&self, front: u32) -> bool {
+        match About::read(&*self.place.disk, &self.place.dir) {
+            Ok(about::Found::About(about)) => about.front < front,
+            Ok(_) | Err(_) => false,
+        }
     }
 
     fn end(&mut self) -> Result<(), Error> {

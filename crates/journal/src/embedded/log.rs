@@ -107,7 +107,8 @@ impl Log {
             .saturating_sub(BATCH_HEADER_BYTES)
     }
 
-    /// Begins a batch with room for `need` bytes of records, in a new segment if the last one is full or of another period.
+    /// Begins a batch with room for `need` bytes of records, in a new segment if the last one is full, of another
+    /// period, or does not count any more.
     ///
     /// # Errors
     /// `StorageFull` when there is no room for a new segment: nothing has changed. After another error the log must not be
@@ -122,10 +123,11 @@ impl Log {
         self.batch.clear();
         self.batch.resize(BATCH_HEADER_BYTES, 0);
         self.stirred = false;
+        let front = self.front;
         let fits = self.segments.last_entry().is_some_and(|last| {
             let last = last.get();
             let same_period = last.period == period || last.end == HEADER_BYTES;
-            last.has_room(need) && same_period
+            last.id.number >= front && last.has_room(need) && same_period
         });
         if fits {
             return Ok(());
@@ -160,6 +162,7 @@ impl Log {
     /// Takes a new segment.
     fn roll(&mut self, now: Date, period: i64) -> io::Result<()> {
         let file = self.spare.take()?;
+        let bytes = self.habits.segment_bytes.max(file.len()?);
         let mut salt = [0; 8];
         self.rng.fill(&mut salt);
         let id = SegmentId {
@@ -169,7 +172,6 @@ impl Log {
         // From here on an error is no lack of room: what it left behind is not known.
         self.name_spare(&*file, id, now).map_err(io::Error::other)?;
         self.next_number += 1;
-        let bytes = self.habits.segment_bytes.max(file.len()?);
         self.segments
             .insert(id.number, Segment::new(id, file, bytes, period));
         Ok(())
@@ -285,10 +287,10 @@ impl Log {
         }
     }
 
-    /// The first segment, if it is not the one that is written to.
+    /// The first segment that counts, if it is not the one that is written to.
     pub(super) fn oldest_sealed(&self) -> Option<u32> {
-        let oldest = *self.segments.first_key_value()?.0;
-        (self.segments.len() > 1).then_some(oldest)
+        let (oldest, _) = self.segments.range(self.front..).next()?;
+        (self.newest() != Some(*oldest)).then_some(*oldest)
     }
 
     /// The first segment that counts, as a new segment says it: what nothing is at home in does not.
@@ -327,12 +329,14 @@ impl Log {
         self.remove_before_front()
     }
 
+    /// The front never goes back: what does not count any more is removed, sooner or later.
     fn first_needed(&self) -> u32 {
         let newest = self.newest().unwrap_or(self.front);
         self.segments
             .iter()
             .find(|(_, segment)| segment.live > 0)
             .map_or(newest, |(number, _)| *number)
+            .max(self.front)
     }
 
     fn remove_before_front(&mut self) -> io::Result<()> {
@@ -351,12 +355,18 @@ impl Log {
         self.next_number
     }
 
+    /// From here on no segment counts, as [`Log::front_when_empty`] may say durably: the next batch begins a new one,
+    /// whatever becomes of the files.
+    pub(super) fn leave_all(&mut self) {
+        self.front = self.next_number;
+    }
+
     /// Gives up the last segment as well, which nothing is at home in, and the spare with it if one segment is left:
     /// what remains is at most one file.
-    /// That it does not count has been made durable before, as [`Log::front_when_empty`].
+    /// That it does not count has been made durable before, and [`Log::leave_all`] was called. After an error it may be
+    /// called again.
     pub(super) fn empty(&mut self) -> io::Result<()> {
         self.spare.remove()?;
-        self.front = self.next_number;
         self.remove_before_front()
     }
 

@@ -19,7 +19,7 @@ use super::salvage::{front_in, harden, set_aside};
 use super::segment::{Segment, read_exact};
 use super::spare::{Pace, Spare, clear_away};
 use super::wire::Take;
-use super::{FailedTo, period};
+use super::{FailedTo, kind_of, period};
 use crate::date::Date;
 use crate::declaration::Declaration;
 use crate::error::{Error, ErrorKind};
@@ -86,9 +86,20 @@ pub(super) fn recover(
     )
     .failed_to(format!("clear up `{}`", opening.dir.display()))?;
     reader.wiped = wiped;
+    let found = list(opening)?;
+    if let Some(about) = &about
+        && found
+            .first()
+            .is_some_and(|first| first.number < about.front)
+    {
+        // What says that they do not count must be on the disk before they go, and a sync of it may have failed.
+        about
+            .write(&**opening.disk, opening.dir)
+            .failed_to("write `journal.json`")?;
+    }
     reader.start(about);
     let mut segments = BTreeMap::new();
-    for id in reader.that_count(list(opening)?)? {
+    for id in reader.that_count(found)? {
         let segment = reader
             .segment(id)
             .failed_to(format!("read segment `{id}`"))??;
@@ -374,7 +385,7 @@ impl Reader<'_> {
     fn keep(&mut self, id: SegmentId, what: &str) -> io::Result<()> {
         let dir = self.opening.dir;
         let kept = match set_aside(&**self.opening.disk, dir, &dir.join(id.to_string())) {
-            Err(error) if error.kind() == io::ErrorKind::StorageFull => {
+            Err(error) if kind_of(&error) == ErrorKind::Full => {
                 self.report.damaged.push(format!(
                     "segment `{id}`: {what} cannot be read; there is no room for a copy, and the file stays where it is"
                 ));

@@ -40,6 +40,8 @@ pub(super) fn front_in(id: SegmentId, bytes: &[u8]) -> Option<(u32, u64)> {
 /// system alone, and a sync that failed may have left it there for good as if it were written.
 pub(super) fn harden(file: &dyn DiskFile, end: u64) -> io::Result<()> {
     let too_large = |_| io::ErrorKind::FileTooLarge;
+    // A file that was cut may lack what fills the last sector.
+    let end = end.min(file.len()?);
     let mut bytes = vec![0; usize::try_from(end).map_err(too_large)?];
     read_exact(file, 0, &mut bytes)?;
     let body = usize::try_from(HEADER_BYTES).map_err(too_large)?;

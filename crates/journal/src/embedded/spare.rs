@@ -121,9 +121,13 @@ impl Spare {
     /// The file, of full length and open for writing; it still has the name of a spare.
     pub(super) fn take(&mut self) -> io::Result<Box<dyn DiskFile>> {
         self.prepare_now()?;
-        let file = self.disk.open(&self.path(), Open::ReadWrite)?;
-        fill(&*file, self.bytes)?;
-        Ok(file)
+        let filled = self.disk.open(&self.path(), Open::ReadWrite);
+        let filled = filled.and_then(|file| fill(&*file, self.bytes).map(|()| file));
+        if filled.is_err() {
+            // What it lacks may never reach the disk. The next attempt makes another one, and the first error counts.
+            drop(self.remove());
+        }
+        filled
     }
 
     /// The file has another name now.
@@ -133,10 +137,21 @@ impl Spare {
 
     /// Takes the file of a segment that nothing is at home in. It leaves the log durably before anything happens to it:
     /// half of what it held must never be read again.
+    ///
+    /// After an error it may be called again, and goes on where it was.
     pub(super) fn give(&mut self, path: &Path, freed: &Freed<'_>) -> io::Result<()> {
         let scratch = self.dir.join(FREED);
-        self.disk.rename(path, &scratch)?;
-        self.disk.sync_dir(&self.dir)?;
+        match self.disk.rename(path, &scratch) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                if !is_there(&*self.disk, &scratch)? {
+                    // An earlier attempt came to its end, whatever it said. The file may be a segment again by now.
+                    return Ok(());
+                }
+            }
+            renamed => renamed?,
+        }
+        // A failed sync is no lack of room, and is not tried again.
+        self.disk.sync_dir(&self.dir).map_err(io::Error::other)?;
         if freed.wiped {
             wipe(freed.file, freed.end)?;
         }
@@ -152,14 +167,11 @@ impl Spare {
         Ok(())
     }
 
-    /// Removes it.
+    /// Removes it, and what a failed attempt to make one left.
     pub(super) fn remove(&mut self) -> io::Result<()> {
         self.settle();
-        if self.there {
-            self.disk.remove_file(&self.path())?;
-            self.there = false;
-        }
-        Ok(())
+        self.there = false;
+        clear_away(&*self.disk, &self.path(), false)
     }
 
     /// Waits for what is being made.
@@ -177,6 +189,7 @@ impl Drop for Spare {
     }
 }
 
+/// One whose name could not be made durable is not used: after a power cut its file may have an earlier name, too.
 fn make(disk: &dyn Disk, dir: &Path, bytes: u64) -> io::Result<()> {
     let making = dir.join(MAKING);
     // What an earlier attempt could not remove.
@@ -214,11 +227,19 @@ fn zero(file: &dyn DiskFile, mut offset: u64, end: u64) -> io::Result<()> {
 
 /// Removes a file that may be there, and overwrites it before if that is asked for.
 pub(super) fn clear_away(disk: &dyn Disk, path: &Path, wiped: bool) -> io::Result<()> {
-    match disk.metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(error),
-        Ok(found) if wiped => wipe(&*disk.open(path, Open::ReadWrite)?, found.len)?,
-        Ok(_) => {}
+    if !is_there(disk, path)? {
+        return Ok(());
+    }
+    if wiped {
+        let file = disk.open(path, Open::ReadWrite)?;
+        wipe(&*file, file.len()?)?;
     }
     disk.remove_file(path)
+}
+
+fn is_there(disk: &dyn Disk, path: &Path) -> io::Result<bool> {
+    match disk.metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        found => found.map(|_| true),
+    }
 }

@@ -17,6 +17,8 @@ use crate::hand_clock::HandClock;
 use crate::model::Cases;
 use crate::subject::{Subject, simulated};
 
+mod full_disk;
+
 /// With its timer, on the simulated clock, in files of the usual size.
 pub(crate) async fn open(declaration: Declaration) -> Subject {
     open_in(Layout::default(), declaration).await
@@ -497,6 +499,25 @@ async fn check_damage(small: Small, name: &str, byte: u64, whole: &[Entry<Data>]
         "{context}"
     );
     assert_eq!(entries(&again).await.len(), saved.len() + 1, "{context}");
+}
+
+#[tokio::test]
+async fn a_segment_that_was_cut_behind_its_last_commit_is_whole() {
+    let small = Small::new(plain()).await;
+    small.fill(0..2).await;
+    small.engine.close().await;
+    let path = Path::new(DIR).join(&small.segments().await[0]);
+    let bytes = disk::read(&small.disk, &path, 1 << 20).unwrap();
+    let last = bytes.iter().rposition(|byte| *byte != 0).unwrap();
+    let file = small.disk.open(&path, Open::ReadWrite).unwrap();
+    file.set_len(last as u64 + 1).unwrap();
+    let small = Small::try_open(&small.disk, &small.clock, None)
+        .await
+        .unwrap();
+    small.put("third").await;
+    let small = small.reopen().await;
+    assert_eq!(small.keys().await, ["key-0000", "key-0001", "third"]);
+    assert_eq!(small.engine.report().damaged, Vec::<String>::new());
 }
 
 #[tokio::test]

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use cannery_journal::{Data, Date, Declaration, ErrorKind, Journal, NewEntry, Priority};
 use cannery_runtime::{Clock, Rng};
-use cannery_testkit::long_run;
 use cannery_testkit::postgres::Postgres;
+use cannery_testkit::{long_run, scenario_rng};
 use tokio::sync::mpsc;
 
 mod disturbance;
@@ -229,7 +229,7 @@ async fn run<F: Future<Output = bool>>(
     done: &AtomicU64,
     is_over: impl Fn() -> F,
 ) -> (Ledger, mpsc::UnboundedReceiver<Event>) {
-    let (clock, rng) = (Clock::real(), Rng::from_os());
+    let (clock, rng) = (Clock::real(), scenario_rng("kills of a fleet"));
     let mut ledger = Ledger::default();
     let mut kills = 0;
     let mut looked = clock.elapsed();

@@ -12,7 +12,7 @@ use cannery_journal::{
     Data, Declaration, Engine as _, Entry, Journal, NewEntry, OnEmpty, Op, Period, Query,
 };
 use cannery_runtime::{Clock, RealDisk, Rng};
-use cannery_testkit::long_run;
+use cannery_testkit::{long_run, scenario_rng};
 
 const FOLDER: &str = "CANNERY_TEST_KILL_FOLDER";
 const ROUND: &str = "CANNERY_TEST_KILL_ROUND";
@@ -180,7 +180,7 @@ async fn nothing_acknowledged_is_lost_or_comes_back_when_the_process_is_killed()
     let rounds = if long_run() { 200 } else { 20 };
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path().join("journal");
-    let rng = Rng::from_os();
+    let rng = scenario_rng("kills of an owner");
     let mut known = Known::default();
     for round in 0..rounds {
         tokio::task::block_in_place(|| live_and_die(&folder, round, &rng, &mut known));
