@@ -28,7 +28,7 @@ pub const RESERVED: [&str; 7] = [
     "reports-raw",
     "canned",
     "autoclaved",
-    "users",
+    USERS,
     INTERNAL,
     LAKE_MANIFEST,
 ];
@@ -37,6 +37,10 @@ const INTERNAL: &str = ".cannery";
 const LAKE_MANIFEST: &str = "cannery.json";
 const SPOOL_INDEX: &str = "index1";
 const REDACTIONS: &str = "redactions";
+const USERS: &str = "users";
+const USER_RECORDS: &str = "users/.accounts";
+const OBJECT_LOG: &str = "users/.log";
+const OBJECT_SNAPSHOTS: &str = "users/.snapshot";
 
 /// The name of an object in a lake.
 ///
@@ -87,6 +91,18 @@ impl Key {
     #[must_use]
     pub fn is_internal(&self) -> bool {
         self.0 == LAKE_MANIFEST || self.0.split('/').next() == Some(INTERNAL)
+    }
+
+    /// Whether it is of the archives that may be shown to others, or of what says which of them counts.
+    #[must_use]
+    pub fn is_of_archives(&self) -> bool {
+        self.0.split('/').next() == Some("autoclaved")
+    }
+
+    /// Whether it is of the objects of users.
+    #[must_use]
+    pub fn is_of_users(&self) -> bool {
+        self.0.split('/').next() == Some(USERS)
     }
 
     /// `cannery.json`: says what lake this is; see [`crate::LakeManifest`].
@@ -277,6 +293,96 @@ impl Key {
         Some((FeedId::new(feed).ok()?, Hour::from_folder(hour).ok()?, name))
     }
 
+    /// The bytes of an object of a user: under a name of their own, so that an object is replaced by naming other bytes. `None`
+    /// unless both ids are what `Rng::id` makes.
+    #[must_use]
+    pub fn user_data(user: &str, id: &str) -> Option<Self> {
+        (is_id(user) && is_id(id)).then(|| Self(format!("{USERS}/{user}/data/{id}")))
+    }
+
+    /// The user and the id of bytes that [`Key::user_data`] named; nothing for any other key.
+    #[must_use]
+    pub fn as_user_data(&self) -> Option<(&str, &str)> {
+        let rest = self.0.strip_prefix(USERS)?.strip_prefix('/')?;
+        let (user, rest) = rest.split_once('/')?;
+        let id = rest.strip_prefix("data/")?;
+        (is_id(user) && is_id(id)).then_some((user, id))
+    }
+
+    /// The folder of everything of users.
+    #[must_use]
+    pub fn users() -> Self {
+        Self(USERS.to_owned())
+    }
+
+    /// The record of a user; see [`crate::user_record`]. `None` unless the id is what `Rng::id` makes.
+    #[must_use]
+    pub fn user_record(user: &str) -> Option<Self> {
+        is_id(user).then(|| Self(format!("{USER_RECORDS}/{user}.json")))
+    }
+
+    /// The record that a user was removed.
+    #[must_use]
+    pub fn user_removal(user: &str) -> Option<Self> {
+        is_id(user).then(|| Self(format!("{USER_RECORDS}/{user}.removed.json")))
+    }
+
+    /// The folder of such records.
+    #[must_use]
+    pub fn user_records() -> Self {
+        Self(USER_RECORDS.to_owned())
+    }
+
+    /// The id of the user whose record this is; nothing for any other key.
+    #[must_use]
+    pub fn as_user_record(&self) -> Option<&str> {
+        let name = self.0.strip_prefix(USER_RECORDS)?.strip_prefix('/')?;
+        name.strip_suffix(".json").filter(|id| is_id(id))
+    }
+
+    /// The id of the user whose removal this records; nothing for any other key.
+    #[must_use]
+    pub fn as_user_removal(&self) -> Option<&str> {
+        let name = self.0.strip_prefix(USER_RECORDS)?.strip_prefix('/')?;
+        name.strip_suffix(".removed.json").filter(|id| is_id(id))
+    }
+
+    /// A part of the log of changes to users' objects, up to this version; see [`crate::object_log`].
+    #[must_use]
+    pub fn object_log(last_version: u64, id: &str) -> Self {
+        Self(format!("{OBJECT_LOG}/{last_version:020}-{id}.jsonl"))
+    }
+
+    /// The folder of that log.
+    #[must_use]
+    pub fn object_logs() -> Self {
+        Self(OBJECT_LOG.to_owned())
+    }
+
+    /// The version that a part of the log ends with; nothing for any other key.
+    #[must_use]
+    pub fn as_object_log(&self) -> Option<u64> {
+        versioned(self.0.strip_prefix(OBJECT_LOG)?, ".jsonl")
+    }
+
+    /// All objects of users as they were at a version; see [`crate::object_log`].
+    #[must_use]
+    pub fn object_snapshot(version: u64, id: &str) -> Self {
+        Self(format!("{OBJECT_SNAPSHOTS}/{version:020}-{id}.jsonl.gz"))
+    }
+
+    /// The folder of such snapshots.
+    #[must_use]
+    pub fn object_snapshots() -> Self {
+        Self(OBJECT_SNAPSHOTS.to_owned())
+    }
+
+    /// The version that a snapshot is of; nothing for any other key.
+    #[must_use]
+    pub fn as_object_snapshot(&self) -> Option<u64> {
+        versioned(self.0.strip_prefix(OBJECT_SNAPSHOTS)?, ".jsonl.gz")
+    }
+
     /// What was put into the lake on one day; see [`crate::inventory`].
     #[must_use]
     pub fn inventory(home: &InventoryHome, date: SpoolDate) -> Self {
@@ -289,6 +395,23 @@ impl Key {
     pub fn inventories(home: &InventoryHome) -> Self {
         Self(format!("{INTERNAL}/inventory/{home}"))
     }
+}
+
+/// Whether a text is 128 bits in lower-case base32, as `Rng::id` makes them.
+#[must_use]
+pub fn is_id(text: &str) -> bool {
+    text.len() == 26
+        && text
+            .bytes()
+            .all(|b| b.is_ascii_lowercase() || (b'2'..=b'7').contains(&b))
+}
+
+/// The number in `/<20 digits>-<id><extension>`.
+fn versioned(name: &str, extension: &str) -> Option<u64> {
+    let name = name.strip_prefix('/')?.strip_suffix(extension)?;
+    let (version, id) = name.split_once('-')?;
+    let is_number = version.len() == 20 && version.bytes().all(|b| b.is_ascii_digit());
+    (is_number && is_id(id)).then(|| version.parse().ok())?
 }
 
 fn fault_of(text: &str) -> Option<&'static str> {
@@ -369,6 +492,42 @@ mod tests {
             &"x".repeat(255),
         ] {
             assert_eq!(Key::new(text).unwrap().as_str(), text);
+        }
+    }
+
+    #[test]
+    fn keys_of_users_read_back() {
+        let (user, id) = ("a".repeat(26), "2".repeat(26));
+        let data = Key::user_data(&user, &id).unwrap();
+        assert_eq!(data.as_str(), format!("users/{user}/data/{id}"));
+        assert_eq!(data.as_user_data(), Some((user.as_str(), id.as_str())));
+        for odd in ["", "..", "a/b", &"a".repeat(25), &"A".repeat(26)] {
+            assert_eq!(Key::user_data(odd, &id), None);
+            assert_eq!(Key::user_data(&user, odd), None);
+        }
+        let record = Key::user_record(&user).unwrap();
+        assert_eq!(record.as_str(), format!("users/.accounts/{user}.json"));
+        assert_eq!(record.as_user_record(), Some(user.as_str()));
+        assert_eq!(record.as_user_removal(), None);
+        let removal = Key::user_removal(&user).unwrap();
+        assert_eq!(removal.as_user_removal(), Some(user.as_str()));
+        assert_eq!(removal.as_user_record(), None);
+        assert_eq!(
+            (Key::user_record("u"), Key::user_removal("u")),
+            (None, None)
+        );
+        assert_eq!(Key::object_log(7, &id).as_object_log(), Some(7));
+        assert_eq!(Key::object_snapshot(7, &id).as_object_snapshot(), Some(7));
+        for other in ["users/.log/7-x.jsonl", "users/.log/x", "autoload/v1"] {
+            let key = Key::new(other).unwrap();
+            assert_eq!(
+                (
+                    key.as_object_log(),
+                    key.as_object_snapshot(),
+                    key.as_user_data()
+                ),
+                (None, None, None)
+            );
         }
     }
 

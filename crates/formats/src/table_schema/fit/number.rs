@@ -30,7 +30,8 @@ pub(super) fn has_digits(number: &str, before: i64, behind: i64) -> bool {
     })
 }
 
-/// Whether a number stays what it is in a column of JSON: an integer of 64 bits, or what a float of 64 bits prints.
+/// Whether a number stays what it is in a column of JSON: an integer of 64 bits, or a decimal that some printer of floats
+/// of 64 bits writes.
 pub(super) fn is_kept(number: &str) -> bool {
     number.parse::<i64>().is_ok() || number.parse::<u64>().is_ok() || is_printed_float(number)
 }
@@ -39,7 +40,33 @@ fn is_printed_float(number: &str) -> bool {
     let (Ok(float), Some(written)) = (number.parse::<f64>(), Decimal::of(number)) else {
         return false;
     };
-    float.is_finite() && Decimal::of(&format!("{float:e}")) == Some(written)
+    let shortest = Decimal::of(&format!("{float:e}"));
+    float.is_finite()
+        && (shortest.as_ref() == Some(&written)
+            || shortest.is_some_and(|shortest| are_equally_near(&written, &shortest, float)))
+}
+
+/// The digits of any float that is written out are fewer.
+const EXACT_DIGITS_MAX: usize = 800;
+
+/// Where a float lies right in the middle of two decimals, as ….25 between ….2 and ….3, printers differ in which they write.
+fn are_equally_near(written: &Decimal, shortest: &Decimal, float: f64) -> bool {
+    let exact = Decimal::of(&format!("{float:.EXACT_DIGITS_MAX$e}"));
+    let Some((b'5', lower)) = exact.as_ref().and_then(|exact| exact.digits.split_last()) else {
+        return false;
+    };
+    let is_neighbour = |decimal: &Decimal| {
+        let Some((last, before)) = decimal.digits.split_last() else {
+            return false;
+        };
+        // A neighbour that ends in 0 would be shorter.
+        lower
+            .split_last()
+            .is_some_and(|(lower_last, lower_before)| {
+                before == lower_before && (last == lower_last || *last == lower_last + 1)
+            })
+    };
+    written.point == shortest.point && is_neighbour(written) && is_neighbour(shortest)
 }
 
 /// `0.<digits>` times ten to the power of `point`, without needless zeros; the sign is left out.

@@ -348,6 +348,34 @@ fn many_columns_are_told_apart() {
     );
 }
 
+/// Printers differ in which of two decimals they write that are as short and as near as can be. What no printer writes, a
+/// loader would change.
+#[test]
+fn a_decimal_that_some_printer_writes_is_kept() {
+    for kept in [
+        "-720080836345286.2",
+        "-720080836345286.3",
+        "0.1",
+        "1e300",
+        "-0.0",
+        "5e-324",
+        "0.30000000000000004",
+    ] {
+        assert!(number::is_kept(kept), "{kept}");
+    }
+    for changed in [
+        "-720080836345286.25",
+        "9007199254740993.0",
+        "0.10000000000000001",
+        "0.1000000000000000055511151231257827",
+        "18446744073709551617",
+        "1e-400",
+        "1e400",
+    ] {
+        assert!(!number::is_kept(changed), "{changed}");
+    }
+}
+
 proptest! {
     #[test]
     fn nothing_panics_and_what_fits_is_json(bytes in prop::collection::vec(prop::sample::select(
