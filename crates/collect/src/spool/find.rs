@@ -32,6 +32,7 @@ mod watch_table;
 
 pub(crate) use census::{Census, Counters, Standing};
 pub(crate) use folder::DateFolder;
+pub(super) use folder::is_hidden;
 pub(crate) use sightings::Sightings;
 
 use folder::Layout;

@@ -10,6 +10,7 @@ use cannery_runtime::disk::{Disk, Kind};
 use jiff::Timestamp;
 use serde::Serialize;
 
+use super::find::is_hidden;
 use super::outbox::Outbox;
 use super::remove::SENT;
 
@@ -124,6 +125,7 @@ fn folders(disk: &dyn Disk, folder: &Path) -> io::Result<Vec<String>> {
 fn files(disk: &dyn Disk, folder: &Path, tell: &mut dyn FnMut(u64, Timestamp)) -> io::Result<()> {
     let visited = disk.visit_dir(folder, &mut |entry| {
         if entry.kind == Kind::File
+            && !is_hidden(&entry.name)
             && let Ok(found) = disk.metadata(&folder.join(&entry.name))
         {
             tell(found.len, found.modified);

@@ -12,7 +12,7 @@ use inotify::{EventMask, Inotify};
 use tokio::io::unix::AsyncFd;
 use tokio::runtime::{Builder, Runtime};
 
-use super::folder::{Folder, is_good_name};
+use super::folder::{Folder, is_good_name, is_hidden};
 use super::shared::Shared;
 use super::watch_table::{Place, WatchTable, is_absent};
 use super::{Errand, Evidence, Found, Manner, Sighting};
@@ -186,7 +186,7 @@ fn arrived(shared: &Shared, place: &Place, mask: EventMask, name: &OsStr) -> Opt
         }
         Place::Folder(Folder::Day(..)) if is_folder => None,
         Place::Folder(day @ Folder::Day(datatype, date)) => {
-            is_good_name(name).then_some(())?;
+            (is_good_name(name) && !is_hidden(name)).then_some(())?;
             is_file(shared, *day, *datatype, name).then(|| {
                 Sighting::File(Found {
                     datatype: *datatype,

@@ -152,6 +152,11 @@ impl Layout {
     }
 }
 
+/// Whether a name begins with a dot: the producer's own, or ours. A producer may write `.a.json` and rename it to `a.json`.
+pub(in crate::spool) fn is_hidden(name: &OsStr) -> bool {
+    name.as_bytes().starts_with(b".")
+}
+
 /// Whether a file may have that name.
 pub(super) fn is_good_name(name: &OsStr) -> bool {
     name.len() <= NAME_BYTES_MAX

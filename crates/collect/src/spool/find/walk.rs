@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 
 use cannery_runtime::disk::{DirEntry, Kind, Metadata};
 
-use super::folder::{DateFolder, Folder, is_good_name};
+use super::folder::{DateFolder, Folder, is_good_name, is_hidden};
 use super::shared::{Age, Shared};
 use super::spent::{is_past, remove_empty};
 use super::watch_table::{Watched, is_absent};
@@ -220,8 +220,7 @@ impl<'a> Walk<'a> {
             return ControlFlow::Break(());
         }
         let DirEntry { name, kind } = entry;
-        let hidden = name.as_encoded_bytes().starts_with(b".");
-        if hidden && matches!(listed.folder, Folder::Datatype(_)) {
+        if is_hidden(&name) {
             return ControlFlow::Continue(());
         }
         match (listed.folder, kind) {

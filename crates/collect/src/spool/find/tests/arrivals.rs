@@ -74,14 +74,32 @@ async fn in_a_known_folder_the_event_says_how_a_file_came() {
     bench.until(|counters| counters.scans == 1).await;
     write(&bench.day().join("a.json"));
     assert_eq!(bench.next().await, file("a.json", Evidence::Closed));
-    write(&bench.day().join(".b.json.tmp"));
-    assert_eq!(bench.next().await, file(".b.json.tmp", Evidence::Closed));
-    rename(
-        &bench.day().join(".b.json.tmp"),
-        &bench.day().join("b.json"),
-    );
+    write(&bench.day().join("b.json.tmp"));
+    assert_eq!(bench.next().await, file("b.json.tmp", Evidence::Closed));
+    rename(&bench.day().join("b.json.tmp"), &bench.day().join("b.json"));
     assert_eq!(bench.next().await, file("b.json", Evidence::Moved));
     assert_eq!(bench.finder.counters().files_seen, [3, 0]);
+}
+
+/// By events and by scans: a producer writes it, closes it, and renames it when it likes.
+#[tokio::test]
+async fn a_dot_file_is_told_once_it_has_another_name() {
+    let mut bench = Bench::with(64, |root| {
+        write_in(&root.join("foo1/2026/11/15"), ".old.json");
+    });
+    bench.until(|counters| counters.scans == 1).await;
+    let day = bench.day();
+    write(&day.join(".a.json"));
+    rename(&day.join(".a.json"), &day.join("a.json"));
+    assert_eq!(bench.next().await, file("a.json", Evidence::Moved));
+    rename(&day.join(".old.json"), &day.join(".older.json"));
+    write_in(&day.join(".folder"), "b.json");
+    let told = bench
+        .sightings_of_next_scan(async |bench| bench.time.advance(INTERVAL).await)
+        .await;
+    assert_eq!(told, [file("a.json", Evidence::Missed)]);
+    rename(&day.join(".older.json"), &day.join("old.json"));
+    assert_eq!(bench.next().await, file("old.json", Evidence::Moved));
 }
 
 #[tokio::test]

@@ -28,7 +28,6 @@ fn mess(root: &Path) {
     mknodat(CWD, day.join("pipe.json"), FileType::Fifo, Mode::RUSR, 0).unwrap();
     write_in(&day.join("deeper"), "unseen.json");
     write(&root.join("foo1/2026/11/stray.json"));
-    write(&root.join("foo1/2026/.stray.json"));
     write(&root.join("foo1/stray.json"));
     symlink("2026", root.join("foo1/2025")).unwrap();
     symlink("foo1", root.join("bar1")).unwrap();
@@ -38,6 +37,10 @@ fn mess(root: &Path) {
     // None of our business.
     write_in(&root.join("foo1/.sent/2026/11/15"), "unseen.json");
     write(&root.join("foo1/.hidden"));
+    write(&root.join("foo1/2026/.stray.json"));
+    write(&day.join(".being-written.json"));
+    write_in(&day.join(".staging"), "unseen.json");
+    symlink("good.json", day.join(".link.json")).unwrap();
     write_in(&root.join("else/2026/11/15"), "unseen.json");
     write_in(&root.join(".quarantine"), "unseen.json");
 }
@@ -66,7 +69,6 @@ async fn odd_things_are_told_once_they_are_old_and_never_entered() {
         odd("2026/11/15/pipe.json", Oddity::Special),
         odd("2026/11/15/deeper", Oddity::WrongDepth),
         odd("2026/11/stray.json", Oddity::WrongDepth),
-        odd("2026/.stray.json", Oddity::WrongDepth),
         odd("stray.json", Oddity::WrongDepth),
         odd("2025", Oddity::Link),
         odd("../bar1", Oddity::Link),
