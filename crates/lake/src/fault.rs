@@ -76,6 +76,8 @@ struct Plan {
     chance: Option<(Rng, f64)>,
     injected: u64,
     requests: u64,
+    /// The last request that is answered, and how.
+    last: Option<(u64, Fault)>,
 }
 
 impl Faults {
@@ -97,6 +99,7 @@ impl Faults {
             chance,
             injected: 0,
             requests: 0,
+            last: None,
         })))
     }
 
@@ -107,6 +110,12 @@ impl Faults {
             fault,
             times,
         });
+    }
+
+    /// The request after `more` others meets `fault`, and no later one has an effect: as if the process was killed there.
+    pub fn die_after(&self, more: u64, fault: Fault) {
+        let mut plan = self.lock();
+        plan.last = Some((plan.requests + more + 1, fault));
     }
 
     /// How many faults were met so far.
@@ -126,11 +135,19 @@ impl Faults {
         let mut plan = self.lock();
         plan.rules.clear();
         plan.chance = None;
+        plan.last = None;
     }
 
     fn draw(&self, request: Request) -> Option<Fault> {
         let mut plan = self.lock();
         plan.requests += 1;
+        if let Some((last, fault)) = plan.last
+            && plan.requests >= last
+        {
+            plan.injected += 1;
+            let is_last = plan.requests == last;
+            return Some(if is_last { fault } else { Fault::ErrorBefore });
+        }
         let scripted = plan
             .rules
             .iter_mut()

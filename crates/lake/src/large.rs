@@ -1,6 +1,7 @@
 //! Objects above 64 MiB: uploaded in parts to a key of their own, then committed.
 
 use bytes::Bytes;
+use cannery_formats::large_object::LARGE_BYTES_MIN;
 use cannery_formats::{Hasher, Key, LargeObject};
 
 use object_store::{MultipartUpload, PutMultipartOptions, PutPayload};
@@ -21,6 +22,19 @@ const UPLOADS_MAX: u32 = 3;
 
 /// Parts under way at once; memory is this many parts, whatever the object's size.
 const PARTS_AT_ONCE: usize = 4;
+
+/// How much memory a put of a file of this length takes at most, in each mirror.
+#[must_use]
+pub fn put_memory_bytes(file_bytes: u64) -> u64 {
+    if file_bytes <= LARGE_BYTES_MIN {
+        return file_bytes;
+    }
+    part_bytes(file_bytes).saturating_mul(PARTS_AT_ONCE as u64 + 1)
+}
+
+fn part_bytes(bytes: u64) -> u64 {
+    PART_BYTES_MIN.max(bytes.div_ceil(PARTS_MAX))
+}
 
 impl Lake {
     pub(crate) async fn put_large(
@@ -132,7 +146,7 @@ impl Lake {
         body: &Measured,
         attempts: &mut Attempts<'_>,
     ) -> Result<(), Failure> {
-        let part_bytes = PART_BYTES_MIN.max(body.bytes.div_ceil(PARTS_MAX));
+        let part_bytes = part_bytes(body.bytes);
         let mut hasher = Hasher::default();
         // Each part goes on while the next one is read and hashed.
         let mut under_way = JoinSet::new();

@@ -33,6 +33,7 @@ pub use error::{Error, ErrorKind, Operation, Result, present};
 pub use get::{Head, Object};
 
 pub use lake::{Honours, Lake, Parts, Version};
+pub use large::put_memory_bytes;
 pub use list::Entry;
 pub use metrics::LakeMetrics;
 
