@@ -24,6 +24,7 @@ use jiff::SignedDuration;
 use serde::Serialize;
 
 use crate::archive_index::find_joined;
+use crate::archive_writer::ArchiveWriter;
 use crate::blocking::blocking;
 use crate::error::Error;
 use crate::fetch_file::fetch_file;
@@ -82,6 +83,11 @@ struct Cooked {
 }
 
 impl Cooked {
+    /// Whether something was left out of it that no archive may hold.
+    fn is_redacted(&self) -> bool {
+        self.report.redacted > 0
+    }
+
     /// Reads it along its index, and finds nothing that was redacted.
     fn read_again(&self, codec: FrameCodec, redactions: &Redactions) -> Result<(), ArchiveFault> {
         let index = IndexReader::new(&self.index[..], IndexLimits::default());
@@ -116,9 +122,10 @@ impl Autoclave {
     /// Makes the archive of a can, unless it is there.
     ///
     /// # Errors
-    /// [`Error::Unusable`] for a can that is not as its record says; [`Error::Uncommitted`] for an archive of other bytes
+    /// [`Error::Outdated`] when these rules are not the newest, or newer ones came meanwhile; [`Error::Unusable`] for a can that is not as its record says; [`Error::Uncommitted`] for an archive of other bytes
     /// that its maker may still commit; those of the lake and of the disk. Nothing is there then, or something that the next run completes.
     pub async fn run(&self, can: &CannedFile) -> Result<AutoclaveReport, Error> {
+        let writer = self.writer().await?;
         if self.is_committed(&can.filename).await? {
             return Ok(AutoclaveReport {
                 was_there: true,
@@ -128,12 +135,16 @@ impl Autoclave {
         let redactions = Redactions::read(&self.plant.raw).await?;
         let cooked = self.cook(can, &redactions).await?;
         self.drop_lone_index(&can.filename).await?;
-        self.commit(can, &cooked).await?;
+        self.commit(can, &cooked, writer).await?;
         // Who redacts writes it down, and then looks for archives: one of the two sees what the other did.
         match Redactions::read(&self.plant.raw).await? == redactions {
             true => Ok(cooked.report),
             false => self.replace(can).await,
         }
+    }
+
+    async fn writer(&self) -> Result<ArchiveWriter<'_>, Error> {
+        ArchiveWriter::open(&self.plant, self.rules.edition()).await
     }
 
     /// An index whose archive somebody has taken away says nothing of the one that is made now.
@@ -159,13 +170,15 @@ impl Autoclave {
             let redactions = Redactions::read(&self.plant.raw).await?;
             let cooked = self.cook(can, &redactions).await?;
             let cooked = self.prove(can, cooked, &redactions).await?;
+            // Making it took time in which newer rules may have come: then the old one stays.
+            let writer = self.writer().await?;
             // The indexes first: an archive without one is nobody's, and is made again whoever comes by.
             lake.delete(&Key::autoclaved_index(generation, can.filename.bucket))
                 .await?;
             lake.delete(&index_key).await?;
             lake.delete(&Key::autoclaved(generation, &can.filename))
                 .await?;
-            self.commit(can, &cooked).await?;
+            self.commit(can, &cooked, writer).await?;
             if Redactions::read(&self.plant.raw).await? == redactions {
                 return Ok(cooked.report);
             }
@@ -190,7 +203,12 @@ impl Autoclave {
     }
 
     /// Puts what was made: the private index, the archive, and the index, which commits it.
-    async fn commit(&self, can: &CannedFile, cooked: &Cooked) -> Result<(), Error> {
+    async fn commit(
+        &self,
+        can: &CannedFile,
+        cooked: &Cooked,
+        mut writer: ArchiveWriter<'_>,
+    ) -> Result<(), Error> {
         let private_key = private_index_key(&can.filename).map_err(|error| {
             Error::unusable(&self.plant.raw, &Key::canned(&can.filename), &error)
         })?;
@@ -199,22 +217,19 @@ impl Autoclave {
         let generation = self.generation();
         let archive_key = Key::autoclaved(generation, &can.filename);
         let index_key = Key::autoclaved_file_index(generation, &can.filename);
-        let is_redacted = cooked.report.redacted > 0;
-        self.put(&archive_key, &can.filename, &cooked.archive, is_redacted)
-            .await?;
-        let lake = &self.plant.public;
-        let put = lake.put_new(&index_key, cooked.index.clone()).await?;
-        if !is_redacted {
-            return Ok(());
+        self.put(&archive_key, can, cooked, &mut writer).await?;
+        let put = writer.put_new(&index_key, cooked.index.clone()).await?;
+        if !cooked.is_redacted() {
+            return writer.close().await;
         }
         // Where redactions are added while archives are made, others may have made other bytes of the same can.
         let body = Body::File(cooked.archive.path().to_owned());
-        let is_ours = lake.put_new(&archive_key, body).await? != PutNew::Different;
+        let is_ours = writer.put_new(&archive_key, body).await? != PutNew::Different;
         if put != PutNew::Different && !is_ours {
-            lake.delete(&index_key).await?;
+            self.plant.public.delete(&index_key).await?;
         }
         match put != PutNew::Different && is_ours {
-            true => Ok(()),
+            true => writer.close().await,
             false => Err(self.uncommitted(&archive_key)),
         }
     }
@@ -223,13 +238,15 @@ impl Autoclave {
     async fn put(
         &self,
         key: &Key,
-        file: &BucketFile,
-        archive: &ScratchFile,
-        is_redacted: bool,
+        can: &CannedFile,
+        cooked: &Cooked,
+        writer: &mut ArchiveWriter<'_>,
     ) -> Result<(), Error> {
         let lake = &self.plant.public;
-        let body = || Body::File(archive.path().to_owned());
-        if lake.put_new(key, body()).await? != PutNew::Different || self.is_committed(file).await? {
+        let body = || Body::File(cooked.archive.path().to_owned());
+        if writer.put_new(key, body()).await? != PutNew::Different
+            || self.is_committed(&can.filename).await?
+        {
             return Ok(());
         }
         let age = match lake.head(key).await {
@@ -238,13 +255,13 @@ impl Autoclave {
             Err(error) => return Err(error.into()),
         };
         // One that may hold what was redacted since does not stay.
-        if age < GIVEN_UP_AFTER && !is_redacted {
+        if age < GIVEN_UP_AFTER && !cooked.is_redacted() {
             return Err(self.uncommitted(key));
         }
         // All that it holds was just made of the can again.
         tracing::warn!(%key, "removing an archive that nobody committed");
         lake.delete(key).await?;
-        match lake.put_new(key, body()).await? {
+        match writer.put_new(key, body()).await? {
             PutNew::Created | PutNew::Same => Ok(()),
             PutNew::Different => Err(self.uncommitted(key)),
         }

@@ -18,7 +18,7 @@ use crate::cans::{
     reports_of, text_bytes, work,
 };
 use crate::error::Error;
-use crate::inputs::{Inputs, What, day_before, days, next_day};
+use crate::inputs::{Found, Inputs, What, day_before, days, next_day};
 use crate::seal::{SealReport, Sealer};
 use crate::stage::{Plant, StageKey};
 
@@ -128,10 +128,34 @@ impl Canner {
     /// none. Afterwards the bucket is sealed.
     ///
     /// # Errors
-    /// As [`Sealer::seal`].
+    /// As [`Sealer::seal`]; [`Error::StillWritten`] when a report file goes on changing: the rest of it would be left out
+    /// for good.
     pub async fn bucket(&self, bucket: BucketDate) -> Result<SealReport, Error> {
-        let found = self.inputs.reports_of(bucket).await?;
+        let found = self.settled_reports(bucket).await?;
         self.sealer.seal_with(bucket, found).await
+    }
+
+    /// The report files of a date, none of them half written: what was changed a moment ago has a moment to settle.
+    async fn settled_reports(&self, bucket: BucketDate) -> Result<Vec<Found>, Error> {
+        let clock = &self.plant.clock;
+        let patience = clock.now().checked_add(self.inputs.settle);
+        loop {
+            let (found, now) = (self.inputs.reports_of(bucket).await?, clock.now());
+            let until = |one: &Found| self.inputs.unsettled_until(&one.what, one.modified, now);
+            let last = found
+                .iter()
+                .filter_map(|one| Some((until(one)?, one)))
+                .max();
+            let Some((until, one)) = last else {
+                return Ok(found);
+            };
+            if patience.as_ref().is_ok_and(|patience| until > *patience) {
+                return Err(Error::StillWritten {
+                    key: one.key.clone(),
+                });
+            }
+            clock.sleep(until.duration_since(now).unsigned_abs()).await;
+        }
     }
 
     async fn batch(

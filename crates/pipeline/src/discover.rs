@@ -1,6 +1,6 @@
 //! Discovery: what is in no can becomes work, from the lake alone. Nodes at the edge cannot write to the centre's journal.
 //!
-//! The folders of the last days are looked at every minute, everything once a day, or more often where that is cheap. A report file belongs to the bucket of its
+//! The folders of the last days are looked at every minute, everything once a day, and both more often where that is cheap. A report file belongs to the bucket of its
 //! folder until that bucket is settled; everything else, and what comes later, to the bucket of the day it is found.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,9 +23,13 @@ use crate::line::Refusals;
 use crate::seal::due;
 use crate::stage::{Plant, StageKey};
 
-/// The days before today that are looked at every minute.
+/// The days before today that are looked at every minute, or more often.
 const RECENT_DAYS: usize = 3;
 const RECENT_EVERY: Duration = Duration::from_secs(60);
+/// Where they are looked at more often, that takes a small part of the time only.
+const RECENT_SHARE: u32 = 10;
+/// The seals that wait are added again so often at most.
+const SEALS_EVERY: Duration = Duration::from_secs(30);
 /// Everything is looked at once a day at least, and as often as a small part of the time allows, but not more often than once in
 /// so many looks at the last days: of a datatype or a feed that nobody has seen, only that shows the first object.
 const WHOLE_EVERY_MAX: Duration = Duration::from_secs(86_400);
@@ -55,24 +59,61 @@ pub struct Discovered {
     pub left: u64,
     /// What is in no can because it could not be used a short while ago.
     pub refused: u64,
+    /// Report files that are in no can because they may be half written, by the dates of their folders.
+    pub unsettled: BTreeMap<BucketDate, Unsettled>,
     /// The buckets that can be sealed, with the time at which each is due.
     pub to_seal: BTreeMap<BucketDate, jiff::Timestamp>,
 }
 
+/// Report files that may be half written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unsettled {
+    /// How many there are.
+    pub reports: u64,
+    /// When the first of them is taken for whole, unless it is changed again.
+    pub first: jiff::Timestamp,
+    /// When the last of them is.
+    pub last: jiff::Timestamp,
+}
+
+impl Unsettled {
+    fn note(&mut self, until: jiff::Timestamp) {
+        self.reports += 1;
+        self.first = self.first.min(until);
+        self.last = self.last.max(until);
+    }
+}
+
 impl Discovered {
+    /// When the next report file is taken for whole that may be half written now.
+    #[must_use]
+    pub fn settles_next(&self) -> Option<jiff::Timestamp> {
+        self.unsettled.values().map(|one| one.first).min()
+    }
+
     /// A bucket that is overdue is not sealed before what its folder holds: a backlog of an old date would be cut off in the middle.
     /// Nothing is known of the folders before `first`.
     fn hold_back(&mut self, first: Option<BucketDate>, now: jiff::Timestamp) {
-        let loose: BTreeSet<BucketDate> = self.to_can.keys().map(|key| key.bucket).collect();
+        let loose = self.to_can.keys().map(|key| key.bucket);
+        let loose: BTreeSet<BucketDate> = loose.chain(self.unsettled.keys().copied()).collect();
         self.to_seal.retain(|bucket, due| {
             let is_known = first.is_none_or(|first| *bucket >= first);
             *due > now || (is_known && !loose.contains(bucket))
         });
     }
 
-    fn take(&mut self, known: &Known, found: Found) {
+    fn take(&mut self, known: &Known, unsettled_until: Option<jiff::Timestamp>, found: Found) {
         self.inputs += 1;
         if !known.is_new(&found) {
+            return;
+        }
+        if let (Some(until), What::Report { bucket, .. }) = (unsettled_until, &found.what) {
+            let unsettled = self.unsettled.entry(*bucket).or_insert(Unsettled {
+                reports: 0,
+                first: until,
+                last: until,
+            });
+            unsettled.note(until);
             return;
         }
         if known.refusals.is_fresh(&found.key, known.now) {
@@ -107,6 +148,7 @@ pub struct Discoverer {
     rng: Rng,
     grace: Duration,
     every: Duration,
+    is_urgent: bool,
     refusals: Refusals,
     seen: Mutex<Seen>,
 }
@@ -134,6 +176,7 @@ impl Discoverer {
             rng,
             grace,
             every: RECENT_EVERY,
+            is_urgent: false,
             refusals: Refusals::default(),
             seen: Mutex::default(),
         }
@@ -143,6 +186,15 @@ impl Discoverer {
     #[must_use]
     pub fn every(self, every: Duration) -> Self {
         Self { every, ..self }
+    }
+
+    /// The same, for somebody who waits for it: what is found is not gathered, but canned at once.
+    #[must_use]
+    pub fn urgent(self) -> Self {
+        Self {
+            is_urgent: true,
+            ..self
+        }
     }
 
     /// The same, which passes over what a line could not use a short while ago.
@@ -191,7 +243,13 @@ impl Discoverer {
             to_seal: self.to_seal(&states),
             ..Discovered::default()
         };
-        let mut take = |found| discovered.take(&known, found);
+        let now = self.plant.clock.now();
+        let mut take = |found: Found| {
+            let until = self
+                .inputs
+                .unsettled_until(&found.what, found.modified, now);
+            discovered.take(&known, until, found);
+        };
         let mut seen = self.lock().clone();
         match reach {
             Reach::Whole => {
@@ -225,7 +283,18 @@ impl Discoverer {
     /// As [`Discoverer::look`], and when the journal fails; some of it may have been added.
     pub async fn discover(&self, reach: Reach) -> Result<Discovered, Error> {
         let discovered = self.look(reach).await?;
+        self.add(reach, &discovered, &discovered.to_seal).await?;
+        Ok(discovered)
+    }
+
+    async fn add(
+        &self,
+        reach: Reach,
+        discovered: &Discovered,
+        to_seal: &BTreeMap<BucketDate, jiff::Timestamp>,
+    ) -> Result<(), Error> {
         let priority = match reach {
+            _ if self.is_urgent => Priority::NOW,
             Reach::Recent => Priority::NEW,
             Reach::Whole => Priority::UPDATES,
         };
@@ -236,7 +305,7 @@ impl Discoverer {
                 ..NewEntry::new(key.to_string(), Data::from_value(to_can)?)
             });
         }
-        for (bucket, due) in &discovered.to_seal {
+        for (bucket, due) in to_seal {
             let key = StageKey::seal(*bucket).to_string();
             // One that is overdue, or almost, is due at once: a journal takes no date that is over when it hears of it.
             let soon = self.plant.clock.now() + DUE_SOON;
@@ -246,15 +315,14 @@ impl Discoverer {
                 ..NewEntry::new(key, Data::null())
             });
         }
-        add_all(&self.journal, entries).await?;
-        Ok(discovered)
+        add_all(&self.journal, entries).await
     }
 
     /// Looks until `stop` is cancelled. What fails is logged and tried again the next time.
     pub async fn run(&self, stop: CancellationToken) {
         let clock = &self.plant.clock;
-        // When everything is looked at again, by the clock's elapsed time.
-        let mut whole_at = Duration::ZERO;
+        // When everything is looked at again, and when seals are added again, by the clock's elapsed time.
+        let (mut whole_at, mut seals_at) = (Duration::ZERO, Duration::ZERO);
         let mut pause = self.rng.jitter(self.every / 2);
         loop {
             tokio::select! {
@@ -266,21 +334,41 @@ impl Discoverer {
                 true => Reach::Whole,
                 false => Reach::Recent,
             };
+            let discovering = async {
+                let (discovered, none) = (self.look(reach).await?, BTreeMap::new());
+                // A seal waits in the journal for a day: to add it every second would only make the journal write.
+                let to_seal = match begun >= seals_at {
+                    true => &discovered.to_seal,
+                    false => &none,
+                };
+                self.add(reach, &discovered, to_seal).await
+            };
             let discovered = tokio::select! {
                 () = stop.cancelled() => return,
-                discovered = self.discover(reach) => discovered,
+                discovered = discovering => discovered,
             };
+            let took = clock.since(begun);
+            let mut every = self.every.max(slowed(took));
             match discovered {
-                Ok(_) if reach == Reach::Whole => {
-                    whole_at = begun + self.whole_pause(clock.since(begun));
+                Ok(()) => {
+                    if reach == Reach::Whole {
+                        whole_at = begun + self.whole_pause(took);
+                    }
+                    if begun >= seals_at {
+                        seals_at = begun + SEALS_EVERY;
+                    }
                 }
-                Ok(_) => {}
                 Err(error) => {
                     tracing::warn!(%error, ?reach, "could not look for reports; trying again later");
+                    match reach {
+                        // A folder of years ago must not keep those of the last days from being looked at.
+                        Reach::Whole => whole_at = begun + RECENT_EVERY / 2,
+                        Reach::Recent => every = every.max(RECENT_EVERY),
+                    }
                 }
             }
             // Replicas that were started together drift apart.
-            pause = self.every * 3 / 4 + self.rng.jitter(self.every / 2);
+            pause = every * 3 / 4 + self.rng.jitter(every / 2);
         }
     }
 }
@@ -292,6 +380,11 @@ impl Discoverer {
         took.saturating_mul(WHOLE_SHARE)
             .clamp(least, WHOLE_EVERY_MAX)
     }
+}
+
+/// How long after a look at the last days the next one is due at the earliest, by what it took.
+fn slowed(took: Duration) -> Duration {
+    took.saturating_mul(RECENT_SHARE).min(RECENT_EVERY)
 }
 
 impl Known {

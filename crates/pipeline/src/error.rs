@@ -4,7 +4,6 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use cannery_formats::archive::Generation;
 use cannery_formats::can::BucketFile;
 use cannery_formats::feed::{FeedId, Hour};
 use cannery_formats::{BucketDate, Key};
@@ -198,19 +197,23 @@ pub enum Error {
         /// What the operating system said.
         why: io::Error,
     },
+    /// Somebody goes on writing a report file.
+    #[error("cannot take report `{key}`: it is still being written")]
+    StillWritten {
+        /// The key that it would have in the lake.
+        key: Key,
+    },
     /// Archives are made by newer rules, or by others that are called the same.
     #[error(
-        "cannot make archives by rules of {ours} (`{generation}`): rules of {newest} (`{newest_generation}`) are in force or about to be; {next}"
+        "cannot {action} {ours}: the lake has {newest}, which are in force or about to be; {next}"
     )]
     Outdated {
-        /// What the rules of this process call themselves.
+        /// What was to be done.
+        action: String,
+        /// By which rules of this machine.
         ours: String,
-        /// What they make.
-        generation: Generation,
-        /// What the rules in the lake call themselves.
+        /// The rules in the lake.
         newest: String,
-        /// What they make.
-        newest_generation: Generation,
         /// What to do.
         next: &'static str,
     },
@@ -236,6 +239,21 @@ impl Error {
         Self::Scratch {
             folder: folder.to_owned(),
             why,
+        }
+    }
+
+    /// The same, with what was to be done by rules that are not the newest.
+    pub(crate) fn while_trying_to(self, wanted: String) -> Self {
+        match self {
+            Self::Outdated {
+                ours, newest, next, ..
+            } => Self::Outdated {
+                action: wanted,
+                ours,
+                newest,
+                next,
+            },
+            other => other,
         }
     }
 

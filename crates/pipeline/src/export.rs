@@ -1,6 +1,7 @@
 //! Which objects of the lake other programs read as they are: lines of JSON, compressed with gzip or zstd.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use cannery_formats::archive::Generation;
 use cannery_formats::can::{BucketFile, CannedObject};
@@ -102,6 +103,7 @@ async fn bundles(plant: &Plant, wanted: &Wanted, readable: &mut Readable) -> Res
         reports: None,
         spools: Choice::All,
         feeds: Choice::None,
+        settle: Duration::ZERO,
     };
     let mut found = Vec::new();
     let mut take = |one: crate::inputs::Found| {

@@ -23,6 +23,7 @@ const ROUNDS_MAX: u32 = 8;
 
 const USE_NEWER: &str =
     "use those rules here as well, or give these a higher `version:` if they are to be in force";
+const SET_RULES: &str = "set `pipeline.rules` to those rules here as well";
 const RAISE_VERSION: &str = "both have the same `version:` and do not do the same; raise `version:` in the rules that are to be in force";
 
 /// The generation in force, as the lake says; nothing before the first one.
@@ -94,7 +95,7 @@ pub(crate) async fn expect_newest(public: &Lake, ours: &Edition) -> Result<Optio
 }
 
 /// What is to be written so that archives are made by these rules; nothing when that is so.
-fn claimed(current: &Current, ours: &Edition) -> Result<Option<Current>, Error> {
+pub(crate) fn claimed(current: &Current, ours: &Edition) -> Result<Option<Current>, Error> {
     let newest = current.newest();
     let next = match ours.rank(newest) {
         Rank::Same => return Ok(None),
@@ -118,15 +119,26 @@ fn claimed(current: &Current, ours: &Edition) -> Result<Option<Current>, Error> 
 }
 
 fn outdated(ours: &Edition, newest: &Edition, next: &'static str) -> Error {
-    let shown = |edition: &Edition| match &edition.version {
-        Some(version) => format!("version `{version}`"),
-        None => "no version".to_owned(),
+    let (ours, next) = match &ours.version {
+        Some(version) => {
+            let generation = ours.generation;
+            (
+                format!("by rules of version `{version}` (`{generation}`)"),
+                next,
+            )
+        }
+        // Only rules that are in no file have none.
+        None => ("without rules".to_owned(), SET_RULES),
+    };
+    let generation = newest.generation;
+    let newest = match &newest.version {
+        Some(version) => format!("rules of version `{version}` (`{generation}`)"),
+        None => format!("rules without a version (`{generation}`)"),
     };
     Error::Outdated {
-        ours: shown(ours),
-        generation: ours.generation,
-        newest: shown(newest),
-        newest_generation: newest.generation,
+        action: "make archives".to_owned(),
+        ours,
+        newest,
         next,
     }
 }

@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use cannery_formats::can::TextName;
 use cannery_formats::feed::{DownloadName, FeedId, FoundName, Hour};
@@ -205,6 +206,9 @@ pub struct Inputs {
     pub spools: Choice,
     /// Which hours are wanted: by the ids of their feeds.
     pub feeds: Choice,
+    /// A report file in a folder is taken once it has not been changed for so long: before, it may be half written. What is
+    /// in the lake is there as a whole.
+    pub settle: Duration,
 }
 
 /// Which of several things are wanted, by their names.
@@ -256,6 +260,23 @@ impl Inputs {
         self.list_reports(bucket, &mut take).await?;
         found.sort();
         Ok(found)
+    }
+
+    /// Until when an input may be half written, as far as one can tell from when it was last changed; nothing once it is
+    /// taken for whole. A time far ahead was not made by somebody who writes now, and nobody has to wait for it.
+    pub(crate) fn unsettled_until(
+        &self,
+        what: &What,
+        modified: Timestamp,
+        now: Timestamp,
+    ) -> Option<Timestamp> {
+        let is_file = matches!(
+            (what, &self.reports),
+            (What::Report { .. }, Some(Reports::Folder(_)))
+        );
+        let is_fresh = now.duration_since(modified).unsigned_abs() < self.settle;
+        let settled = modified.checked_add(self.settle).ok();
+        settled.filter(|_| is_file && is_fresh)
     }
 
     fn has_spool(&self, experiment: &Experiment, datatype: &Datatype) -> bool {

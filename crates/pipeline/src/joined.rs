@@ -14,6 +14,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::archive_index::INDEX_BYTES_MAX;
+use crate::archive_writer::ArchiveWriter;
 use crate::autoclave::private_index_key;
 use crate::blocking::blocking;
 use crate::cans::Indexes;
@@ -41,6 +42,8 @@ pub struct JoinReport {
 /// An index of a bucket that is to be written.
 struct Join<'l> {
     lake: &'l Lake,
+    /// Whether it is that of the archives.
+    is_public: bool,
     key: Key,
     /// The indexes of the files, in order.
     parts: Vec<Key>,
@@ -58,7 +61,17 @@ pub async fn join(
 ) -> Result<JoinReport, Error> {
     let mut report = JoinReport::default();
     for join in needed(plant, bucket, generation).await? {
-        join.run(plant, &mut report).await?;
+        let writer = match join.is_public {
+            true => {
+                // Those of a generation that newer rules replace go with it.
+                let Some(writer) = ArchiveWriter::of_generation(plant, generation).await? else {
+                    continue;
+                };
+                Some(writer)
+            }
+            false => None,
+        };
+        join.run(plant, writer, &mut report).await?;
     }
     Ok(report)
 }
@@ -104,21 +117,28 @@ async fn needed(
     // A name without room for the private index of its own has none.
     let private = private.collect::<Result<Vec<Key>, _>>().unwrap_or_default();
     let mut needed = Vec::new();
-    for (lake, folder, key, parts) in [
+    for (lake, is_public, folder, key, parts) in [
         (
             &plant.public,
+            true,
             Key::autoclaved_generation(generation, Some(bucket)),
             Key::autoclaved_index(generation, bucket),
             public.collect(),
         ),
         (
             &plant.raw,
+            false,
             Key::canned_folder(Some(bucket)),
             Key::canned_private_index(bucket),
             private,
         ),
     ] {
-        let join = Join { lake, key, parts };
+        let join = Join {
+            lake,
+            is_public,
+            key,
+            parts,
+        };
         if join.is_needed(&folder).await? {
             needed.push(join);
         }
@@ -142,7 +162,12 @@ impl Join<'_> {
         Ok(newest.is_some_and(|newest| whole.is_none_or(|whole| *whole < newest)))
     }
 
-    async fn run(&self, plant: &Plant, report: &mut JoinReport) -> Result<(), Error> {
+    async fn run(
+        &self,
+        plant: &Plant,
+        mut writer: Option<ArchiveWriter<'_>>,
+        report: &mut JoinReport,
+    ) -> Result<(), Error> {
         let failed = |why: io::Error| Error::scratch(plant.scratch.folder(), why);
         let file = plant.scratch.file().map_err(failed)?;
         let mut out = file.begin();
@@ -161,18 +186,31 @@ impl Join<'_> {
             out = written.await.and_then(|written| written).map_err(failed)?;
         }
         let len = file.len().map_err(failed)?;
-        self.put(&file, len, plant).await?;
+        self.put(&file, len, plant, &mut writer).await?;
+        if let Some(writer) = writer {
+            writer.close().await?;
+        }
         report.bytes_out += len;
         report.written.push(self.key.clone());
         Ok(())
     }
 
     /// Puts the whole, in place of an older one.
-    async fn put(&self, file: &ScratchFile, len: u64, plant: &Plant) -> Result<(), Error> {
+    async fn put(
+        &self,
+        file: &ScratchFile,
+        len: u64,
+        plant: &Plant,
+        writer: &mut Option<ArchiveWriter<'_>>,
+    ) -> Result<(), Error> {
         let (lake, key) = (self.lake, &self.key);
         for _ in 0..ROUNDS_MAX {
             let body = Body::File(file.path().to_owned());
-            match lake.put_new(key, body).await? {
+            let put = match writer {
+                Some(writer) => writer.put_new(key, body).await?,
+                None => lake.put_new(key, body).await?,
+            };
+            match put {
                 PutNew::Created => return Ok(()),
                 // It is as it should be, but older than one of its parts, and would be made again and again.
                 PutNew::Same => {
@@ -199,10 +237,12 @@ impl Join<'_> {
             });
             let content = content.await.and_then(|content| content);
             let content = content.map_err(|why| Error::scratch(plant.scratch.folder(), why))?;
-            match lake
-                .put_if_version(key, &before.version, content.into())
-                .await?
-            {
+            let (version, content) = (&before.version, content.into());
+            let swap = match writer {
+                Some(writer) => writer.put_if_version(key, version, content).await?,
+                None => lake.put_if_version(key, version, content).await?,
+            };
+            match swap {
                 Swap::Swapped(_) => return Ok(()),
                 Swap::Conflict => {}
             }

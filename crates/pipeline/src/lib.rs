@@ -42,6 +42,7 @@
 
 pub mod admission;
 mod archive_index;
+mod archive_writer;
 pub mod audit;
 pub mod autoclave;
 mod blocking;

@@ -11,6 +11,7 @@
 //! | `line/refusals.rs` | inputs that cannot be used are not read every minute |
 //! | `line/timing.rs` | when work is due |
 //! | `line/trouble.rs` | what an error means for the work |
+//! | `line/wait.rs` | why work is not due yet |
 //! | `line/history.rs` | what is told of every execution |
 //!
 //! Stages run when the memory that they take fits beside that of the others. Whatever ends a stage half-way, its work stays in
@@ -26,6 +27,7 @@ mod refusals;
 mod stages;
 mod timing;
 mod trouble;
+mod wait;
 
 use std::fmt;
 use std::sync::Arc;
@@ -34,7 +36,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use cannery_catalog::Catalog;
 use cannery_journal::worker::{Handler, Outcome, Work};
-use cannery_journal::{Date, Declaration, Journal};
+use cannery_journal::{Date, Declaration, Journal, Priority};
 use cannery_runtime::{RealDisk, Rng};
 use cannery_sanitise::Rules;
 
@@ -62,7 +64,8 @@ pub use catch_up::CaughtUp;
 pub use follow::ToCentrifuge;
 pub use history::{Ended, Execution, History};
 pub use refusals::Refusals;
-pub use timing::{DEBOUNCE, GRACE, MAX_DELAY, Timing};
+pub use timing::{DEBOUNCE, DEBOUNCE_MIN, GRACE, MAX_DELAY, Timing};
+pub use wait::Wait;
 
 use history::Telling;
 use trouble::Trouble;
@@ -210,13 +213,32 @@ impl Line {
     }
 
     /// Until when reports are gathered before they are canned. It counts from the first of them, so a steady stream does
-    /// not put it off.
-    fn gathers_until(&self, key: &StageKey, work: &Work) -> Option<Date> {
-        if key.stage != Stage::Can || work.entry.data.as_bytes().len() > GATHERED_BYTES {
+    /// not put it off. What somebody wants now is not gathered, whoever has claimed it.
+    async fn gathers_until(&self, key: &StageKey, work: &Work) -> Option<Date> {
+        let (entry, timing) = (&work.entry, &self.0.parts.timing);
+        let is_enough = entry.data.as_bytes().len() > GATHERED_BYTES;
+        if key.stage != Stage::Can || is_enough || entry.meta.priority == Priority::NOW {
             return None;
         }
-        let until = work.entry.meta.arrived.plus(self.0.parts.timing.gather);
-        (Date::from(self.0.parts.plant.clock.now()) < until).then_some(until)
+        let now = Date::from(self.0.parts.plant.clock.now());
+        let is_early = |wait| now < entry.meta.arrived.plus(wait);
+        if !is_early(timing.gather) {
+            return None;
+        }
+        let wait = match timing.is_growing() {
+            true => timing.gather_after(self.cans_so_far(key).await),
+            false => timing.gather,
+        };
+        is_early(wait).then(|| entry.meta.arrived.plus(wait))
+    }
+
+    /// How many open cans of its kind the bucket has. A lake that cannot be listed is for the stage itself to complain of.
+    async fn cans_so_far(&self, key: &StageKey) -> u32 {
+        let state = self.0.indexes.state(key.bucket).await;
+        match (state, &key.kind) {
+            (Ok(state), Some(kind)) => state.next_number(kind),
+            (Err(_), _) | (_, None) => 0,
+        }
     }
 
     /// As long again as it waits already: trouble of others is not made worse, and is over sooner or later.
@@ -310,7 +332,7 @@ impl Handler for Line {
                 return Outcome::Dead { reason };
             }
         };
-        if let Some(at) = self.gathers_until(&key, &work) {
+        if let Some(at) = self.gathers_until(&key, &work).await {
             return Outcome::Release { at: Some(at) };
         }
         let admitted = tokio::select! {

@@ -1,8 +1,9 @@
 //! One measurement is taken out of every archive, for good.
 //!
-//! What is redacted is written down first, and nobody makes an archive without looking there before and afterwards. Then each
-//! archive that has the measurement is made anew of its can, with a line in its index in the place of the text, and takes
-//! the place of the old one, which is gone at once; the catalog follows. Whatever ends this half-way, doing it again goes on from
+//! A redaction makes archives, so only a machine with the newest rules of the lake may do it (`archive_writer.rs`). What is
+//! redacted is written down first, and nobody makes an archive without looking there before and afterwards. Then each archive
+//! that has the measurement is made anew of its can, with a line in its index in the place of the text, and takes the place of
+//! the old one, which is gone at once; the catalog follows. Whatever ends this half-way, doing it again goes on from
 //! there. `docs/adr/0005-archive.md` says why an archive keeps its name.
 
 mod list;
@@ -30,6 +31,7 @@ use crate::cans::Indexes;
 use crate::centrifuge::Centrifuge;
 use crate::error::Error;
 use crate::features::Features;
+use crate::generation::{claim, expect_newest};
 use crate::holdings::{Ground, Holdings};
 use crate::rebuild::{RebuildReport, load};
 use crate::stage::Plant;
@@ -44,7 +46,7 @@ pub struct Redactor {
     pub catalog: Catalog,
     /// What is taken out of measurements.
     pub features: Arc<Features>,
-    /// The rules in force.
+    /// The rules of this machine.
     pub rules: Arc<Rules>,
     /// The name of the program, for the mark.
     pub by: String,
@@ -90,10 +92,20 @@ impl Redactor {
     /// knows the measurement.
     ///
     /// # Errors
-    /// [`Error::WithoutCan`] when an archive cannot be made anew; [`Error::BeingSealed`] when it cannot be done yet; [`Error::Unusable`] for a can that cannot be read; those of the lakes,
+    /// [`Error::Outdated`] when the lake has newer rules: nothing was done then, unless they came meanwhile; [`Error::WithoutCan`] when an archive cannot be made anew; [`Error::BeingSealed`] when it cannot be done yet; [`Error::Unusable`] for a can that cannot be read; those of the lakes,
     /// the disk and the catalog. The mark is there then, or nothing was done.
     pub async fn run(&self, uid: &Uid, reason: &str) -> Result<Option<Redacted>, Error> {
+        let done = self.take_out(uid, reason).await;
+        done.map_err(|error| error.while_trying_to(format!("redact measurement `{uid}`")))
+    }
+
+    async fn take_out(&self, uid: &Uid, reason: &str) -> Result<Option<Redacted>, Error> {
         let buckets = self.buckets(uid).await?;
+        if !self.is_known(uid, &buckets).await? {
+            return Ok(None);
+        }
+        // Whoever may not make archives does not begin.
+        claim(&self.plant, &self.rules.edition()).await?;
         self.keep_cans(uid).await?;
         let Some((redaction, was_marked)) = self.mark(uid, reason, &buckets).await? else {
             return Ok(None);
@@ -153,12 +165,23 @@ impl Redactor {
         Ok(files.map(|file| file.bucket).collect())
     }
 
-    /// Refuses when an archive that has it cannot be made anew.
+    /// Refuses what [`Redactor::run`] would refuse; nothing is changed.
     ///
     /// # Errors
-    /// [`Error::WithoutCan`] for such an archive; those of the lakes and the catalog.
-    pub async fn expect_cans(&self, uid: &Uid) -> Result<(), Error> {
+    /// [`Error::Outdated`] when these rules are not the newest of the lake; [`Error::WithoutCan`] when an archive that has it
+    /// cannot be made anew; those of the lakes and the catalog.
+    pub async fn expect_possible(&self, uid: &Uid) -> Result<(), Error> {
+        let buckets = self.buckets(uid).await?;
+        if self.is_known(uid, &buckets).await? {
+            let newest = expect_newest(&self.plant.public, &self.rules.edition()).await;
+            newest.map_err(|error| error.while_trying_to(format!("redact measurement `{uid}`")))?;
+        }
         self.marked_cans(uid).await.map(drop)
+    }
+
+    /// Whether there is something to redact, or to go on with.
+    async fn is_known(&self, uid: &Uid, buckets: &BTreeSet<BucketDate>) -> Result<bool, Error> {
+        Ok(!buckets.is_empty() || find(&self.plant.raw, uid).await?.is_some())
     }
 
     /// A can that is marked to go stays: it is needed.

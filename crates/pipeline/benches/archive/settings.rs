@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use cannery_formats::archive::FRAME_BYTES;
 use cannery_formats::can::CAN_BYTES;
@@ -82,6 +83,7 @@ pub(crate) fn inputs(folder: &Path, plant: &Plant) -> Inputs {
         reports: Some(Reports::Folder(folder.join("reports"))),
         spools: Choice::None,
         feeds: Choice::None,
+        settle: Duration::ZERO,
     }
 }
 

@@ -15,6 +15,7 @@ use cannery_runtime::RealDisk;
 use cannery_runtime::disk::Disk as _;
 use flate2::bufread::MultiGzDecoder;
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
+use jiff::Timestamp;
 
 use super::supply::save;
 use super::{AT_ONCE, Named, Refused, version_of};
@@ -153,7 +154,7 @@ pub(crate) struct Prepared {
 }
 
 /// Looks at inputs of one kind, as far as needed to know the sizes of their reports, and leaves out what is in a can already.
-/// Those that are gone by now are passed over.
+/// Those that are gone by now, or that somebody is writing again, are passed over.
 pub(crate) async fn prepare(
     plant: &Plant,
     inputs: &Inputs,
@@ -185,7 +186,8 @@ pub(crate) async fn prepare(
                 prepared.plan.add(source, texts);
             }
             Looked::Unusable(why) => prepared.refused.push(Refused { key, why }),
-            Looked::Gone => {}
+            // What is still being written is found again when it is not.
+            Looked::Gone | Looked::Unsettled => {}
         }
     }
     prepared.plan.without(|name| named.has_text(name));
@@ -196,16 +198,17 @@ enum Looked {
     Source(Source, Vec<Listed>, Input),
     Unusable(String),
     Gone,
+    Unsettled,
 }
 
 async fn look(plant: &Plant, inputs: &Inputs, key: &Key, what: What) -> Result<Looked, Error> {
-    let name = what.text_name();
-    if let (What::Report { bucket, name: file }, Some(Reports::Folder(root))) =
-        (&what, &inputs.reports)
-    {
-        let below = PathBuf::from(bucket.to_string()).join(file);
-        return look_at_file(key, root.clone(), below, name).await;
+    if let (What::Report { bucket, name }, Some(Reports::Folder(root))) = (&what, &inputs.reports) {
+        let below = PathBuf::from(bucket.to_string()).join(name);
+        let (root, now) = (root.clone(), plant.clock.now());
+        let is_settled = |modified| inputs.unsettled_until(&what, modified, now).is_none();
+        return look_at_file(key, root, below, what.text_name(), is_settled).await;
     }
+    let name = what.text_name();
     let head = match inputs.lake.head(key).await {
         Ok(head) => head,
         Err(error) if error.kind == ErrorKind::Absent => return Ok(Looked::Gone),
@@ -240,6 +243,7 @@ async fn look_at_file(
     root: PathBuf,
     below: PathBuf,
     name: Option<TextName>,
+    is_settled: impl Fn(Timestamp) -> bool,
 ) -> Result<Looked, Error> {
     let path = root.join(&below);
     let asked = path.clone();
@@ -249,6 +253,9 @@ async fn look_at_file(
         Err(why) if why.kind() == io::ErrorKind::NotFound => return Ok(Looked::Gone),
         Err(why) => return Err(Error::Report { path, why }),
     };
+    if !is_settled(found.modified) {
+        return Ok(Looked::Unsettled);
+    }
     let Some(name) = name else {
         return Ok(Looked::Unusable("its name is no name of a report".into()));
     };

@@ -20,7 +20,7 @@ use crate::centrifuge::{CentrifugeReport, Target};
 use crate::cover::hour_of;
 use crate::discover::ToCan;
 use crate::error::Error;
-use crate::generation::{current, expect_newest, in_force};
+use crate::generation::{current, in_force};
 use crate::joined::join;
 use crate::seal::Replaces;
 use crate::stage::{Stage, StageKey};
@@ -234,7 +234,6 @@ impl Line {
             Err(reason) => return Ok(Finished::complaining(reason)),
         };
         let inner = &self.0;
-        expect_newest(&inner.parts.plant.public, &inner.edition).await?;
         let record = record_of(&inner.indexes, key.bucket, Some(kind), &name).await?;
         // A can that counts no more has been replaced by others, which have work of their own.
         let Some(record) = record else {

@@ -46,6 +46,7 @@ impl Trouble {
             | Error::Uncommitted { .. }
             | Error::BeingSealed { .. }
             | Error::Report { .. }
+            | Error::StillWritten { .. }
             // A worker with the newer rules may come by.
             | Error::Outdated { .. }
             | Error::Unsettled { .. }

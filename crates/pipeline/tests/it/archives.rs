@@ -21,6 +21,7 @@ use cannery_testkit::reports::Options;
 use object_store::ObjectStore;
 use serde_json::json;
 
+use crate::catalog_life::rules_without;
 use crate::kit::{Way, lake};
 use crate::works::{Can, FEATURES, KEY, Works, bucket, by_kind, can, open, open_can, sanitised};
 
@@ -180,15 +181,7 @@ async fn other_rules_that_change_nothing_move_the_places_only() {
     let lines = uids(&works.rules, &can);
     let before = works.generation();
 
-    let text = std::fs::read_to_string(
-        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/ooni/rules.yml"),
-    );
-    let text = text.unwrap() + "\n  - op: drop\n    at: [nobody_has_this_key]\n";
-    let bridges = std::fs::read_to_string(
-        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/ooni/bridges.yml"),
-    )
-    .unwrap();
-    works.rules = Arc::new(Rules::parse(&text, |_| Ok(bridges.clone())).unwrap());
+    works.rules = rules_without("nobody_has_this_key", "2026-11-17");
     assert_ne!(works.generation(), before);
     works.autoclaved(&can).await;
     let report = works.centrifuged(file).await;
@@ -204,7 +197,7 @@ async fn other_rules_that_change_nothing_move_the_places_only() {
     }
 
     // Rules that do change the text.
-    works.rules = Arc::new(Rules::none());
+    works.rules = rules_without("probe_cc", "2026-11-18");
     works.autoclaved(&can).await;
     let report = works.centrifuged(file).await;
     assert_eq!(report.decisions, [Decision::Reingest, Decision::Skip]);

@@ -122,6 +122,7 @@ impl Works {
             reports: Some(Reports::Lake),
             spools: Choice::All,
             feeds: Choice::All,
+            settle: Duration::ZERO,
         }
     }
 

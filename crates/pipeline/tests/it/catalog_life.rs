@@ -12,6 +12,7 @@ use cannery_pipeline::features::Features;
 use cannery_sanitise::Rules;
 
 use crate::archives::{uids, web_can};
+use crate::line_kit::changed_rules;
 use crate::works::{Can, FEATURES, Works, bucket};
 
 #[tokio::test]
@@ -88,7 +89,7 @@ async fn repoint(works: &mut Works, can: &Can) {
     let places = places(works, &lines).await;
     let before = hashes(works).await;
     works.plant.frame_bytes /= 4;
-    works.rules = rules_with("\n  - op: drop\n    at: [nobody_has_this_key]\n");
+    works.rules = rules_without("nobody_has_this_key", "2026-11-17");
     works.autoclaved(can).await;
     assert_eq!(problems(works, None).await, [Problem::Outdated]);
     let report = works.centrifuged(&can.record.filename).await;
@@ -103,7 +104,7 @@ async fn repoint(works: &mut Works, can: &Can) {
 /// Another text: the uids stay, whatever the rules do.
 async fn reingest(works: &mut Works, can: &Can) {
     let before = uids(&works.rules, can);
-    works.rules = Arc::new(Rules::none());
+    works.rules = rules_without("probe_cc", "2026-11-18");
     works.autoclaved(can).await;
     let report = works.centrifuged(&can.record.filename).await;
     assert_eq!(report.decisions, [Decision::Reingest, Decision::Skip]);
@@ -215,13 +216,16 @@ async fn vanished(works: &Works, can: &Can) {
     assert_eq!(hashes(works).await, before);
 }
 
-/// The rules of the example, and one more.
-fn rules_with(more: &str) -> Arc<Rules> {
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/ooni");
-    let read = |name: &str| std::fs::read_to_string(folder.join(name));
-    let text = read("rules.yml").unwrap() + more;
-    let table = |name: &str| read(name).map_err(|error| error.to_string());
-    Arc::new(Rules::parse(&text, table).unwrap())
+/// A version of the example's rules that drops one more key.
+pub(crate) fn rules_without(key: &str, version: &str) -> Arc<Rules> {
+    Arc::new(changed_rules(|name, text| match name {
+        "rules.yml" => {
+            let version = format!("version: {version}");
+            let text = text.replacen("version: 2026-11-16", &version, 1);
+            format!("{text}\n  - op: drop\n    at: [{key}]\n")
+        }
+        _ => text,
+    }))
 }
 
 async fn read_all(works: &Works, lines: &BTreeMap<String, Vec<u8>>) {

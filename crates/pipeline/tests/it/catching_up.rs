@@ -246,6 +246,7 @@ async fn without_a_pause_what_follows_is_due_at_once() {
     let mut mill = Mill::new(Works::in_memory()).await;
     mill.timing = Timing {
         gather: Duration::ZERO,
+        gather_min: Duration::ZERO,
         sweep_grace: Duration::ZERO,
         debounce: Duration::ZERO,
     };

@@ -380,6 +380,9 @@ async fn other_rules_of_the_same_version_are_refused() {
     mill.rules = Arc::new(Rules::none());
     let line = mill.line_on(&mill.works.lake);
     let error = line.prepare().await.unwrap_err().to_string();
-    assert!(error.contains("no version"), "{error}");
+    assert!(
+        error.contains("without rules") && error.contains("`pipeline.rules`"),
+        "{error}"
+    );
     assert_eq!(generations(&mill).await.len(), 1);
 }

@@ -8,7 +8,7 @@ use cannery_formats::feed::Codec;
 use cannery_formats::{BucketDate, Key, Uid};
 use cannery_journal::{Date, Query, Status};
 use cannery_pipeline::discover::Discoverer;
-use cannery_pipeline::line::{Ended, GRACE, Timing};
+use cannery_pipeline::line::{DEBOUNCE_MIN, Ended, GRACE, Timing};
 use cannery_pipeline::measurement;
 use cannery_runtime::Rng;
 use cannery_runtime::clock::SimulatedClock;
@@ -76,6 +76,9 @@ impl Stream {
         let stopped = stop.clone();
         tasks.spawn(async move { discoverer.run(stopped).await });
         tasks.spawn(async move { line.keep_up(stop).await });
+        // Time that passes before its first pause would pass during its first look.
+        let is_asleep = until(async || looking.sleepers() > 0).await;
+        assert!(is_asleep, "the discoverer does not begin");
         Self {
             mill,
             looking,
@@ -306,6 +309,18 @@ async fn without_a_pause_it_can_be_read_within_seconds() {
     let mut stream = Stream::start(Timing::new(Duration::ZERO, GRACE)).await;
     stream.flow("no pause", "2017-01-01T12:10:00Z").await;
     let longest = stream.longest["no pause"];
+    assert!(stream.waiting.is_empty() && longest <= STEP, "{longest:?}");
+    stream.tasks.shutdown().await;
+}
+
+#[tokio::test]
+async fn where_looking_costs_nothing_it_can_be_read_within_seconds_by_default() {
+    let timing = Timing::default().gathering_from(DEBOUNCE_MIN);
+    let mut stream = Stream::start(timing).await;
+    stream
+        .flow("a lake in a folder", "2017-01-01T12:10:00Z")
+        .await;
+    let longest = stream.longest["a lake in a folder"];
     assert!(stream.waiting.is_empty() && longest <= STEP, "{longest:?}");
     stream.tasks.shutdown().await;
 }

@@ -11,9 +11,10 @@ use cannery_formats::{Key, Uid};
 use cannery_journal::worker::{Handler as _, Outcome, Work};
 use cannery_journal::{Data, Date, NewEntry, Retry};
 use cannery_lake::fault::{Fault, FaultStore, Faults, Request};
-use cannery_pipeline::line::{Ended, Line, Timing};
+use cannery_pipeline::discover::{Discoverer, Reach};
+use cannery_pipeline::line::{Ended, GRACE, Line, Timing};
 use cannery_pipeline::measurement;
-use cannery_runtime::Clock;
+use cannery_runtime::{Clock, Rng};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use tokio_util::sync::CancellationToken;
@@ -351,10 +352,7 @@ pub(crate) async fn handle_all(mill: &Mill, line: &Line) {
 #[tokio::test]
 async fn a_steady_stream_is_canned_in_time_and_not_one_by_one() {
     let mut mill = Mill::new(Works::in_memory()).await;
-    mill.timing = Timing {
-        gather: Duration::from_secs(180),
-        ..Timing::default()
-    };
+    mill.timing = Timing::new(Duration::from_secs(180), GRACE);
     let line = mill.line().await;
     let texts = some_reports(9);
     let texts: Vec<_> = texts
@@ -381,6 +379,57 @@ async fn a_steady_stream_is_canned_in_time_and_not_one_by_one() {
     assert!((3..=4).contains(&runs.len()), "{} runs", runs.len());
     let first = runs[0].start.to_string();
     assert_eq!(first, "2017-01-01T12:03:00Z");
+}
+
+/// A report of the bucket that nobody has seen; the work that it is, done until it waits again.
+async fn one_more(mill: &Mill, line: &Line, number: usize) {
+    let name = format!("20161231T000000Z-US-AS7922-ndt-q_{number}-0.2.0-probe.json");
+    let key = key_of(&format!("2017-01-01/{name}"));
+    mill.works.put(&key, b"{\"test_name\":\"ndt\"}\n").await;
+    mill.discover().await;
+    handle_all(mill, line).await;
+}
+
+fn cans_made(mill: &Mill) -> usize {
+    mill.told.of("can/2017-01-01/ndt/open").len()
+}
+
+#[tokio::test]
+async fn the_first_reports_of_a_bucket_are_gathered_for_a_moment_and_later_ones_for_longer() {
+    let mut mill = Mill::new(Works::in_memory()).await;
+    mill.timing = Timing::default().gathering_from(Duration::from_secs(1));
+    let line = mill.line().await;
+    for number in 0..8 {
+        one_more(&mill, &line, number).await;
+        assert_eq!(cans_made(&mill), number, "it is gathered");
+        mill.simulated.advance(Duration::from_secs(1)).await;
+        handle_all(&mill, &line).await;
+        // Every can makes it a quarter of a second more, from the fifth on.
+        let is_done = number <= 4;
+        assert_eq!(cans_made(&mill), number + usize::from(is_done), "{number}");
+        mill.simulated.advance(Duration::from_secs(1)).await;
+        handle_all(&mill, &line).await;
+        assert_eq!(cans_made(&mill), number + 1);
+    }
+}
+
+#[tokio::test]
+async fn what_somebody_waits_for_is_not_gathered() {
+    let mill = Mill::new(Works::in_memory()).await;
+    let line = mill.line().await;
+    one_more(&mill, &line, 0).await;
+    assert_eq!(cans_made(&mill), 0);
+    let mut plant = mill.works.plant(&mill.works.lake);
+    plant.clock = mill.clock();
+    let inputs = mill.works.inputs(&mill.works.lake);
+    let journal = mill.journal.clone();
+    mill.drop_entries().await;
+    let urgent = Discoverer::new(plant, inputs, journal, Rng::seeded(1), HOUR).urgent();
+    urgent.discover(Reach::Whole).await.unwrap();
+    // Whoever else finds it meanwhile does not put it off.
+    mill.discover().await;
+    handle_all(&mill, &line).await;
+    assert_eq!(cans_made(&mill), 1);
 }
 
 #[tokio::test]

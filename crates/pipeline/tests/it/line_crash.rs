@@ -33,6 +33,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 const GRACE: Duration = Duration::from_secs(600);
 const TIMING: Timing = Timing {
     gather: MINUTE,
+    gather_min: MINUTE,
     sweep_grace: GRACE,
     debounce: Duration::from_secs(10),
 };

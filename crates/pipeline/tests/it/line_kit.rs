@@ -191,6 +191,14 @@ impl Mill {
         Worker::new(self.journal.clone(), "test", self.clock(), Rng::seeded(2)).concurrency(4)
     }
 
+    /// Takes everything out of the journal.
+    pub(crate) async fn drop_entries(&self) {
+        let page = self.journal.list(Query::all()).await.unwrap();
+        for entry in page.entries {
+            self.journal.cancel(entry.key).await.unwrap();
+        }
+    }
+
     /// The entries of the journal that are not dead.
     pub(crate) async fn alive(&self) -> Vec<(String, Status)> {
         let page = self.journal.list(Query::all()).await.unwrap();

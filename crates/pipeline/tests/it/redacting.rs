@@ -61,7 +61,7 @@ fn chosen(expected: &BTreeMap<String, Vec<u8>>) -> Uid {
 }
 
 /// Every measurement of every archive that is committed, and every archive that is there without an index.
-async fn public(lake: &Lake) -> (Vec<(Uid, Vec<u8>)>, Vec<String>, Vec<Key>) {
+pub(crate) async fn public(lake: &Lake) -> (Vec<(Uid, Vec<u8>)>, Vec<String>, Vec<Key>) {
     let (mut texts, mut infos, mut loose) = (Vec::new(), Vec::new(), Vec::new());
     for entry in lake
         .list_all(Some(&Key::autoclaved_folder()))

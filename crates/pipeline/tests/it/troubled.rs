@@ -24,10 +24,31 @@ pub(crate) struct Death {
     pub(crate) after_effect: bool,
 }
 
+/// A client that stops at its n-th request, counted from 1, before the effect, until it is told to go on.
+#[derive(Clone, Debug)]
+pub(crate) struct Pause {
+    request: u64,
+    /// Cancelled when the client has stopped.
+    pub(crate) reached: CancellationToken,
+    /// To be cancelled when it may go on.
+    pub(crate) over: CancellationToken,
+}
+
+impl Pause {
+    pub(crate) fn at(request: u64) -> Self {
+        Self {
+            request,
+            reached: CancellationToken::new(),
+            over: CancellationToken::new(),
+        }
+    }
+}
+
 /// The life of a client, whatever it talks to. Nothing that it asks for is done or answered after its death.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Life {
     death: Option<Death>,
+    pause: Option<Pause>,
     requests: Arc<AtomicU64>,
     /// Cancelled when the client is dead: its future must be dropped.
     pub(crate) dead: CancellationToken,
@@ -37,6 +58,13 @@ impl Life {
     pub(crate) fn new(death: Option<Death>) -> Self {
         Self {
             death,
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn paused(pause: Pause) -> Self {
+        Self {
+            pause: Some(pause),
             ..Self::default()
         }
     }
@@ -52,6 +80,10 @@ impl Life {
         work: impl Future<Output = T>,
     ) -> std::result::Result<T, Dead> {
         let number = self.requests.fetch_add(1, Ordering::SeqCst) + 1;
+        if let Some(pause) = self.pause.as_ref().filter(|it| it.request == number) {
+            pause.reached.cancel();
+            pause.over.cancelled().await;
+        }
         let death = self.death.filter(|death| death.request == number);
         if death.is_some_and(|death| !death.after_effect) {
             self.dead.cancel();
