@@ -88,6 +88,16 @@ impl Database {
         Ok(session)
     }
 
+    /// A transaction that no other one with the same lock runs beside; it is ended with [`settle`].
+    ///
+    /// # Errors
+    /// `Denied`, `Unavailable`.
+    pub async fn begin_under(&self, lock: i64) -> Result<Box<dyn Session>, Error> {
+        let mut session = self.engine.writer().await?;
+        session.begin_under(lock).await?;
+        Ok(session)
+    }
+
     /// Anything wrong with the file or the server or the version of the tables, in words. Empty is good.
     ///
     /// # Errors

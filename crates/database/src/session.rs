@@ -48,6 +48,9 @@ pub trait Session: Send {
     /// Begins a transaction that no other writer runs beside.
     async fn begin(&mut self) -> Result<(), Error>;
 
+    /// Begins a transaction that no other one with the same lock runs beside; in SQLite, no other one at all.
+    async fn begin_under(&mut self, lock: i64) -> Result<(), Error>;
+
     /// Ends the transaction; what it did is durable then.
     async fn commit(&mut self) -> Result<(), Error>;
 

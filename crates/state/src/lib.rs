@@ -1,4 +1,4 @@
-//! What is not in the lake and therefore has to be backed up. So far: the history of executions.
+//! What is not in the lake and therefore has to be backed up: the history of executions, and who may do what.
 //!
 //! It stands in a file (SQLite) or in a database (PostgreSQL), through `cannery-database`.
 //!
@@ -10,10 +10,14 @@
 //! | `history/write.rs` | the task that writes it, and the signs of life of a worker |
 //! | `history/query.rs`, `history/summary.rs` | questions |
 //! | `history/forget.rs` | how long it is kept |
+//! | [`identity`] | users, SSH public keys and tokens |
+//! | [`objects`] | the names of users' objects |
 //! | `migrations/` | the tables; `docs/history.md` explains them |
 #![deny(missing_docs)]
 
 mod history;
+pub mod identity;
+pub mod objects;
 mod state;
 
 pub use cannery_database::{Error, ErrorKind};

@@ -8,8 +8,18 @@ const SCHEMA: Schema = Schema {
     name: "state",
     namespace: "cannery_state",
     lock: 0x6361_6e73_7461_7465,
-    sqlite: &[include_str!("../migrations/sqlite/0001_history.sql")],
-    postgres: &[include_str!("../migrations/postgres/0001_history.sql")],
+    sqlite: &[
+        include_str!("../migrations/sqlite/0001_history.sql"),
+        include_str!("../migrations/sqlite/0002_identity.sql"),
+        include_str!("../migrations/sqlite/0003_objects.sql"),
+        include_str!("../migrations/sqlite/0004_rebuild.sql"),
+    ],
+    postgres: &[
+        include_str!("../migrations/postgres/0001_history.sql"),
+        include_str!("../migrations/postgres/0002_identity.sql"),
+        include_str!("../migrations/postgres/0003_objects.sql"),
+        include_str!("../migrations/postgres/0004_rebuild.sql"),
+    ],
 };
 
 /// The open state. Clones are the same.

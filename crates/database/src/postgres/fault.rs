@@ -122,6 +122,11 @@ fn kind_of(code: &SqlState) -> FaultKind {
         // After a fail-over the old primary is a standby.
         (SqlState::READ_ONLY_SQL_TRANSACTION, FaultKind::Unavailable),
         (SqlState::LOCK_NOT_AVAILABLE, FaultKind::Unavailable),
+        // The server gave up a transaction that waited too long for its client.
+        (
+            SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
+            FaultKind::Unavailable,
+        ),
         (SqlState::UNIQUE_VIOLATION, FaultKind::Taken),
         (SqlState::T_R_SERIALIZATION_FAILURE, FaultKind::Collided),
         (SqlState::T_R_DEADLOCK_DETECTED, FaultKind::Collided),
@@ -149,6 +154,7 @@ mod tests {
             ("53300", FaultKind::Unavailable),
             ("57P01", FaultKind::Unavailable),
             ("25006", FaultKind::Unavailable),
+            ("25P03", FaultKind::Unavailable),
             ("40001", FaultKind::Collided),
             ("40P01", FaultKind::Collided),
             ("40000", FaultKind::Unavailable),

@@ -113,8 +113,11 @@ impl Session for PgSession {
     }
 
     async fn begin(&mut self) -> Result<(), Error> {
+        self.begin_under(self.lock).await
+    }
+
+    async fn begin_under(&mut self, lock: i64) -> Result<(), Error> {
         self.open = true;
-        let lock = self.lock;
         self.script(&format!("begin; select pg_advisory_xact_lock({lock})"))
             .await
     }

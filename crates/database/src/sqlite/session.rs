@@ -54,6 +54,10 @@ impl Session for ReadSession {
         Err(read_only())
     }
 
+    async fn begin_under(&mut self, _lock: i64) -> Result<(), Error> {
+        Err(read_only())
+    }
+
     async fn commit(&mut self) -> Result<(), Error> {
         Err(read_only())
     }
@@ -171,6 +175,10 @@ impl Session for WriteSession {
             self.turn = None;
         }
         begun
+    }
+
+    async fn begin_under(&mut self, _lock: i64) -> Result<(), Error> {
+        self.begin().await
     }
 
     async fn commit(&mut self) -> Result<(), Error> {

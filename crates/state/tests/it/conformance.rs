@@ -3,6 +3,7 @@
 pub(crate) mod asking;
 pub(crate) mod breaking;
 pub(crate) mod forgetting;
+pub(crate) mod identity;
 pub(crate) mod telling;
 
 /// One test a rule, on the engine that `$open` opens.
@@ -32,6 +33,13 @@ macro_rules! suite {
         $crate::conformance::rules! { $open, breaking:
             what_finds_no_room_is_counted_and_nobody_waits
             a_state_that_was_closed_stops_nobody
+        }
+        $crate::conformance::rules! { $open, identity:
+            a_user_is_there_once_and_a_removed_ones_id_is_not_used_again
+            of_many_who_add_one_name_one_succeeds
+            keys_belong_to_one_user_and_go_with_the_user
+            a_token_is_good_until_it_expires_or_is_revoked
+            what_is_not_quite_a_token_is_worth_nothing
         }
     };
 }

@@ -47,7 +47,7 @@ async fn a_newer_state_is_refused() {
     let (client, wire) = tokio_postgres::connect(&url, NoTls).await.unwrap();
     let wire = tokio::spawn(wire);
     client
-        .execute("insert into cannery_state.migration values (2)", &[])
+        .execute("insert into cannery_state.migration values (99)", &[])
         .await
         .unwrap();
     drop(client);

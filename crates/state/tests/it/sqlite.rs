@@ -27,12 +27,13 @@ async fn a_newer_state_is_refused_and_what_is_none() {
     let path = folder.path().join("state.sqlite");
     open_at(&path).await.unwrap().close().await;
     let raw = rusqlite::Connection::open(&path).unwrap();
-    raw.execute("insert into migration values (2)", []).unwrap();
+    raw.execute("insert into migration values (99)", [])
+        .unwrap();
     drop(raw);
     let refused = open_at(&path).await.unwrap_err();
     assert_eq!(refused.kind, ErrorKind::Newer);
     assert!(
-        refused.message.starts_with("the state has version 2"),
+        refused.message.starts_with("the state has version 99"),
         "{refused}"
     );
 
