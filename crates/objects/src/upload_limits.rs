@@ -1,0 +1,153 @@
+//! How much an upload may bring, and how much memory and disk all uploads may take.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use cannery_formats::ObjectPath;
+use cannery_lake::put_memory_bytes;
+use cannery_runtime::disk::space;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::error::{ObjectError, ObjectErrorKind};
+
+/// The largest object, unless [`crate::NamespaceParts`] says otherwise: as on S3.
+pub const OBJECT_BYTES_MAX: u64 = 5 << 40;
+
+/// What uploads leave free on the disk of the workspace, unless [`crate::NamespaceParts`] says otherwise.
+pub const DISK_RESERVE_BYTES: u64 = 1 << 30;
+
+/// What is kept in memory of an upload: above it a file is cheaper than the memory of many uploads at once.
+pub(crate) const SMALL_BYTES_MAX: usize = 256 * 1024;
+
+/// How many uploads are kept in memory; those that come while there are so many have a file from the first byte.
+const SMALL_UPLOADS_MAX: usize = 256;
+
+/// The memory of all bodies that are on their way to the lake, in KiB.
+const BODIES_KIB_MAX: u32 = 128 * 1024;
+
+/// What one upload may bring, by [`crate::Namespace::check_put`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UploadLimit {
+    bytes_max: u64,
+    path: ObjectPath,
+    is_quota: bool,
+}
+
+impl UploadLimit {
+    /// The smaller one of what the user may still have, if that is limited, and the largest object.
+    pub(crate) fn new(path: &ObjectPath, object_bytes_max: u64, quota: Option<u64>) -> Self {
+        let bytes_max = quota.map_or(object_bytes_max, |quota| quota.min(object_bytes_max));
+        Self {
+            bytes_max,
+            path: path.clone(),
+            is_quota: quota.is_some_and(|quota| quota < object_bytes_max),
+        }
+    }
+
+    /// How many bytes are received at most.
+    #[must_use]
+    pub fn bytes_max(&self) -> u64 {
+        self.bytes_max
+    }
+
+    /// # Errors
+    /// `QuotaExceeded` or `TooLarge` when an object of so many bytes is over the limit.
+    pub(crate) fn check(&self, bytes: u64) -> Result<(), ObjectError> {
+        if bytes <= self.bytes_max {
+            return Ok(());
+        }
+        let (path, max) = (&self.path, self.bytes_max);
+        let (kind, message) = if self.is_quota {
+            let message = format!(
+                "`{path}` is longer than the {max} bytes that this user may still have; delete some objects, or ask for more (`cannery user set`)"
+            );
+            (ObjectErrorKind::QuotaExceeded, message)
+        } else {
+            let message = format!("`{path}` is longer than the {max} bytes of the largest object");
+            (ObjectErrorKind::TooLarge, message)
+        };
+        Err(ObjectError::new(kind, message))
+    }
+}
+
+/// The memory of all uploads of a server.
+#[derive(Clone)]
+pub(crate) struct UploadMemory {
+    small: Arc<Semaphore>,
+    bodies: Arc<Semaphore>,
+}
+
+impl Default for UploadMemory {
+    fn default() -> Self {
+        Self {
+            small: Arc::new(Semaphore::new(SMALL_UPLOADS_MAX)),
+            bodies: Arc::new(Semaphore::new(BODIES_KIB_MAX as usize)),
+        }
+    }
+}
+
+impl UploadMemory {
+    /// Room for a small upload in memory, if there is any.
+    pub(crate) fn small(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.small).try_acquire_owned().ok()
+    }
+
+    /// Waits until a file of this length may be read for its way to the lake. One that takes more than there is goes alone.
+    pub(crate) async fn body(&self, file_bytes: u64) -> Option<OwnedSemaphorePermit> {
+        let kib = u32::try_from(put_memory_bytes(file_bytes).div_ceil(1024)).unwrap_or(u32::MAX);
+        let bodies = Arc::clone(&self.bodies);
+        bodies
+            .acquire_many_owned(kib.min(BODIES_KIB_MAX))
+            .await
+            .ok()
+    }
+}
+
+/// # Errors
+/// `NoSpace` unless the disk has room for so many bytes besides the reserve. Where nobody knows, the disk itself will say.
+pub(crate) fn check_room(folder: &Path, bytes: u64, reserve: u64) -> Result<(), ObjectError> {
+    let Ok(space) = space(folder) else {
+        return Ok(());
+    };
+    if space.free_bytes >= bytes.saturating_add(reserve) {
+        return Ok(());
+    }
+    let message = format!(
+        "the disk of `{}` has {} bytes left, of which {reserve} are kept free; nothing was stored; free some space on the server",
+        folder.display(),
+        space.free_bytes
+    );
+    Err(ObjectError::new(ObjectErrorKind::NoSpace, message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn bodies_wait_for_memory_and_a_huge_one_goes_alone() {
+        let memory = UploadMemory::default();
+        let first = memory.body(64 << 20).await;
+        let second = memory.body(64 << 20).await;
+        let third = memory.body(1 << 20);
+        tokio::pin!(third);
+        assert!(futures::poll!(&mut third).is_pending());
+        drop(first);
+        let third = third.await;
+        let huge = memory.body(OBJECT_BYTES_MAX);
+        tokio::pin!(huge);
+        assert!(futures::poll!(&mut huge).is_pending());
+        drop((second, third));
+        assert!(huge.await.is_some());
+    }
+
+    #[test]
+    fn small_uploads_have_files_once_there_are_many() {
+        let memory = UploadMemory::default();
+        let mut kept: Vec<_> = (0..SMALL_UPLOADS_MAX).map(|_| memory.small()).collect();
+        assert!(kept.iter().all(Option::is_some));
+        assert!(memory.small().is_none());
+        kept.pop();
+        assert!(memory.small().is_some());
+    }
+}
