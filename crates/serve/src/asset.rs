@@ -28,6 +28,7 @@ pub(crate) struct Asset {
 pub(crate) struct Assets {
     pub(crate) style: Asset,
     pub(crate) script: Asset,
+    pub(crate) upload: Asset,
     pub(crate) logo: Asset,
     pub(crate) icon: Asset,
 }
@@ -47,6 +48,12 @@ impl Assets {
                 "text/javascript; charset=utf-8",
                 include_bytes!("../assets/live.js"),
             ),
+            upload: Asset::new(
+                "upload",
+                "js",
+                "text/javascript; charset=utf-8",
+                include_bytes!("../assets/upload.js"),
+            ),
             logo: Asset::new(
                 "logo",
                 "svg",
@@ -62,8 +69,14 @@ impl Assets {
         }
     }
 
-    pub(crate) fn all(&self) -> [&Asset; 4] {
-        [&self.style, &self.script, &self.logo, &self.icon]
+    pub(crate) fn all(&self) -> [&Asset; 5] {
+        [
+            &self.style,
+            &self.script,
+            &self.upload,
+            &self.logo,
+            &self.icon,
+        ]
     }
 }
 

@@ -13,8 +13,10 @@ use http::header;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 
 use crate::admin;
+use crate::login;
+use crate::objects_page;
 use crate::page;
-use crate::server::Audience;
+use crate::server::{Audience, ConnectionOrigin};
 use crate::shell::Parts;
 
 mod host;
@@ -26,10 +28,23 @@ pub(crate) const BODY_BYTES_MAX: usize = 64 * 1024;
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// No inline script or style passes, nothing is loaded from elsewhere, no other page frames us.
-const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; font-src 'self'; \
-                      connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
-const POLICY_WITH_FORMS: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; font-src 'self'; \
-                                 connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
+///
+/// These are two policies, and both must allow what is loaded: it comes from this origin, and from `/assets/`. A user's object
+/// is of this origin as well, and no page of ours may run it. Naming the host beside the path would do with one policy, but
+/// fails for IPv6 addresses, and behind a proxy that sends another `Host` than the browser did.
+macro_rules! policy {
+    ($forms:literal) => {
+        concat!(
+            "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; font-src 'self'; ",
+            "connect-src 'self'; base-uri 'none'; form-action ",
+            $forms,
+            "; frame-ancestors 'none', ",
+            "style-src *:*/assets/; script-src *:*/assets/; img-src *:*/assets/ data:; font-src *:*/assets/"
+        )
+    };
+}
+const POLICY: &str = policy!("'none'");
+const POLICY_WITH_FORMS: &str = policy!("'self'");
 
 /// Carried by every answer, with a policy.
 const HEADERS: [(&str, &str); 3] = [
@@ -55,23 +70,36 @@ impl Guard {
         Self {
             parts: Arc::clone(parts),
             audience,
-            on_loopback: bound.ip().to_canonical().is_loopback(),
+            on_loopback: is_loopback(bound),
         }
     }
 
-    /// Whether the listener has a route at this path that writes, and none that reads.
-    fn writes_at(&self, path: &str) -> bool {
-        match self.audience {
-            Audience::Main | Audience::Monitoring => false,
-            Audience::Admin => self.parts.on_shutdown.is_some() && path == admin::SHUTDOWN,
+    /// The methods that an address knows.
+    fn methods(&self, path: &str) -> &'static [Method] {
+        const READING: [Method; 2] = [Method::GET, Method::HEAD];
+        const BOTH: [Method; 3] = [Method::GET, Method::HEAD, Method::POST];
+        const WRITING: [Method; 1] = [Method::POST];
+        match (self.audience, path) {
+            (Audience::Main, login::LOGIN) if self.parts.api.is_some() => &BOTH,
+            (Audience::Main, path) if self.parts.api.is_some() && objects_page::is_one(path) => {
+                &BOTH
+            }
+            (Audience::Main, login::LOGOUT) if self.parts.api.is_some() => &WRITING,
+            (Audience::Admin, admin::SHUTDOWN) if self.parts.on_shutdown.is_some() => &WRITING,
+            (Audience::Main | Audience::Monitoring | Audience::Admin, _) => &READING,
         }
     }
 
-    fn policies(&self) -> [(&'static str, &'static str); 2] {
-        let (content, referrer) = match self.audience {
-            Audience::Main | Audience::Monitoring => (POLICY, "no-referrer"),
-            // With `no-referrer` a browser hides the origin of our own form from us.
-            Audience::Admin => (POLICY_WITH_FORMS, "same-origin"),
+    /// With `no-referrer` a browser hides the origin of our own forms from us, so pages with one have another policy.
+    fn policies(&self, path: &str) -> [(&'static str, &'static str); 2] {
+        let has_form = match self.audience {
+            Audience::Main => self.methods(path).contains(&Method::POST),
+            Audience::Monitoring => false,
+            Audience::Admin => true,
+        };
+        let (content, referrer) = match has_form {
+            true => (POLICY_WITH_FORMS, "same-origin"),
+            false => (POLICY, "no-referrer"),
         };
         [
             ("content-security-policy", content),
@@ -81,37 +109,44 @@ impl Guard {
 
     /// The answer to a method that does not fit the address.
     fn wrong_method(&self, request: &Request) -> Option<Response> {
-        let (methods, allow, text): (&[Method], _, _) = if self.writes_at(request.uri().path()) {
-            let text = "this address only writes: use POST\n";
-            (&[Method::POST], "POST", text)
-        } else {
-            let text = "this address only reads: use GET or HEAD\n";
-            (&[Method::GET, Method::HEAD], "GET, HEAD", text)
-        };
+        let methods = self.methods(request.uri().path());
         if methods.contains(request.method()) {
             return None;
         }
+        let text = match methods {
+            [Method::POST] => "this address only writes: use POST\n",
+            _ => "this address only reads: use GET or HEAD\n",
+        };
         let mut response = page::text(StatusCode::METHOD_NOT_ALLOWED, text);
-        response
-            .headers_mut()
-            .insert(header::ALLOW, HeaderValue::from_static(allow));
+        let allow: Vec<&str> = methods.iter().map(Method::as_str).collect();
+        let allow = HeaderValue::try_from(allow.join(", ")).expect("methods are plain");
+        response.headers_mut().insert(header::ALLOW, allow);
         Some(response)
+    }
+
+    /// Whether a page of ours, or no page at all, sends what writes.
+    fn may_write(&self, request: &Request) -> bool {
+        match self.audience {
+            Audience::Main | Audience::Monitoring => {
+                let connection = request.extensions().get::<ConnectionOrigin>();
+                let is_encrypted = connection.is_some_and(|connection| connection.is_encrypted);
+                is_own_page(request.headers(), is_encrypted)
+            }
+            Audience::Admin => origin::may_write(request),
+        }
     }
 
     /// The answer to a request that no handler shall see.
     fn refusal(&self, request: &Request) -> Option<Response> {
-        if self.on_loopback && !host::is_local(request) {
-            // Otherwise any web page could rebind its own name to this address and read the dashboard.
-            let text = "this address answers to localhost only; open it as http://localhost:<port>/, \
-                        or let a proxy send `Host: localhost`\n";
-            return Some(page::text(StatusCode::MISDIRECTED_REQUEST, text));
+        if self.on_loopback && !is_local(request) {
+            return Some(misdirected());
         }
         if let Some(refusal) = self.wrong_method(request) {
             return Some(refusal);
         }
-        if self.writes_at(request.uri().path()) && !origin::may_write(request) {
-            let text = "this was sent by a page that is not of this address; open the admin page by the machine's IP address \
-                        or as localhost and press its button, or send the request with `curl -X POST`\n";
+        if request.method() == Method::POST && !self.may_write(request) {
+            let text = "this was sent by a page that is not of this address; open its own page by the machine's IP address \
+                        or as localhost and press its button, or send a shutdown with `curl -X POST`\n";
             return Some(page::text(StatusCode::FORBIDDEN, text));
         }
         if announced_bytes(request.headers()) > BODY_BYTES_MAX {
@@ -152,6 +187,22 @@ impl Guard {
     }
 }
 
+/// Whether only this machine reaches a listener.
+pub(crate) fn is_loopback(bound: SocketAddr) -> bool {
+    bound.ip().to_canonical().is_loopback()
+}
+
+pub(crate) use host::is_local;
+pub(crate) use origin::is_own_page;
+
+/// The answer to a request on loopback that was sent to another name: any web page could rebind its own name to this address
+/// and read what is here.
+fn misdirected() -> Response {
+    let text = "this address answers to localhost only; open it as http://localhost:<port>/, \
+                or let a proxy send `Host: localhost`\n";
+    page::text(StatusCode::MISDIRECTED_REQUEST, text)
+}
+
 fn announced_bytes(headers: &HeaderMap) -> usize {
     let length = headers
         .get(header::CONTENT_LENGTH)
@@ -161,7 +212,7 @@ fn announced_bytes(headers: &HeaderMap) -> usize {
 
 /// The outermost layer of every router.
 pub(crate) async fn guard(State(guard): State<Guard>, request: Request, next: Next) -> Response {
-    let policies = guard.policies();
+    let policies = guard.policies(request.uri().path());
     let response = match guard.refusal(&request) {
         Some(refusal) => refusal,
         None => guard.run(request, next).await,

@@ -7,7 +7,9 @@ use http::{HeaderValue, StatusCode};
 use maud::{DOCTYPE, Markup, html};
 use serde::Serialize;
 
+use crate::login::LOGIN;
 use crate::notice;
+use crate::objects_page::OBJECTS;
 use crate::section::State;
 use crate::shell::Parts;
 
@@ -111,6 +113,8 @@ fn header(parts: &Parts, path: &str) -> Markup {
                 nav.places aria-label="Sections" {
                     (link("/", "Overview", path))
                     @for section in places { (link(&format!("/{}", section.slug()), section.title(), path)) }
+                    // Other listeners share these pages, and do not have that one.
+                    @if path == LOGIN || path == OBJECTS { (link(OBJECTS, "Objects", path)) }
                 }
                 p #live .live role="status" hidden { span.dot.idle {} span.live-words {} }
             }

@@ -5,32 +5,77 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::rejection::PathRejection;
-use axum::extract::{DefaultBodyLimit, Path, RawQuery, State};
+use axum::extract::{DefaultBodyLimit, Path, RawQuery, Request, State};
 use axum::middleware;
 use axum::response::Response;
 use axum::routing::{MethodRouter, get};
 use http::{HeaderMap, StatusCode};
+use tower::ServiceExt as _;
 
+use crate::api::{self, Api, ApiSlot};
 use crate::guard::{self, BODY_BYTES_MAX, Guard};
 use crate::section::Section;
 use crate::server::Audience;
 use crate::shell::Parts;
 use crate::visit::{self, Asked};
-use crate::{admin, health, home, metrics, page, status, subpage};
+use crate::{admin, health, home, login, metrics, objects_page, page, status, subpage};
 
-/// First parts of addresses that no section can have.
-pub(crate) const RESERVED: [&str; 8] = [
-    "api", "assets", "config", "healthz", "metrics", "readyz", "shutdown", "status",
+/// First parts of addresses that the server has for itself: no section can have one of them.
+pub(crate) const OWN: [&str; 13] = [
+    "api",
+    "assets",
+    "config",
+    "healthz",
+    "login",
+    "logout",
+    "metrics",
+    "objects",
+    "openapi.json",
+    "readyz",
+    "shutdown",
+    "status",
+    "status.json",
 ];
 
 /// The routes of one listener behind its guard. Here the audience decides which routes exist.
 pub(crate) fn router(parts: &Arc<Parts>, audience: Audience, bound: SocketAddr) -> Router {
+    let dashboard = dashboard(parts, audience, bound);
+    match (&parts.api, audience) {
+        (Some(api), Audience::Main) => beside(dashboard, api, bound),
+        (_, Audience::Main | Audience::Monitoring | Audience::Admin) => dashboard,
+    }
+}
+
+/// The dashboard and the API on one listener: the path alone says whose a request is.
+fn beside(dashboard: Router, slot: &ApiSlot, bound: SocketAddr) -> Router {
+    let slot = slot.clone();
+    let on_loopback = guard::is_loopback(bound);
+    Router::new().fallback(async move |request: Request| {
+        if Api::answers(request.uri().path()) {
+            return match slot.api() {
+                Some(api) => api::answer(api.listener(on_loopback), request).await,
+                None => api::not_open(),
+            };
+        }
+        let shown = dashboard.oneshot(request).await;
+        shown.unwrap_or_else(|never| match never {})
+    })
+}
+
+fn dashboard(parts: &Arc<Parts>, audience: Audience, bound: SocketAddr) -> Router {
     let guard = Guard::new(parts, audience, bound);
     let admin = match audience {
         Audience::Admin => admin::routes(parts),
         Audience::Main | Audience::Monitoring => None,
     };
+    let for_users = match (audience, &parts.api) {
+        (Audience::Main, Some(_)) => login::routes(parts)
+            .merge(objects_page::routes())
+            .route("/openapi.json", get(show_openapi)),
+        (Audience::Main | Audience::Monitoring | Audience::Admin, _) => Router::new(),
+    };
     reading(parts)
+        .merge(for_users)
         .merge(admin.unwrap_or_else(|| Router::new().route("/", get(show_home))))
         .fallback(async |State(parts): State<Arc<Parts>>| page::not_found(&parts))
         .with_state(Arc::clone(parts))
@@ -116,6 +161,10 @@ async fn show_subpage(parts: &Parts, section: &dyn Section, name: &str) -> Respo
 async fn show_home(State(parts): State<Arc<Parts>>) -> Response {
     let main = home::render(&status::gather(&parts).await);
     page::page(&parts, StatusCode::OK, "/", "Overview", &main)
+}
+
+async fn show_openapi() -> Response {
+    page::json(StatusCode::OK, &api::openapi_document())
 }
 
 async fn show_status(State(parts): State<Arc<Parts>>) -> Response {

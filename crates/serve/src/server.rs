@@ -8,26 +8,22 @@ use std::time::Duration;
 
 use axum::Router;
 use cannery_runtime::Clock;
-use hyper::server::conn::http1;
-use hyper_util::rt::TokioIo;
 use hyper_util::server::graceful::GracefulShutdown;
-use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use crate::stall::StallGuard;
-use crate::timer::ClockTimer;
+mod connection;
+mod limits;
+mod tls;
 
-/// Per listener, so that a crowd on one cannot lock out the other. Further clients wait in the backlog.
-const CONNECTIONS_MAX: usize = 256;
-/// Also the time an idle connection is kept open.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
-const HEADER_BYTES_MAX: usize = 32 * 1024;
-const HEADERS_MAX: usize = 64;
-/// How long a client may leave an answer unread.
-const STALL_TIMEOUT: Duration = Duration::from_secs(30);
+pub(crate) use connection::ConnectionOrigin;
+use connection::ConnectionParts;
+pub(crate) use limits::ConnectionLimits;
+pub(crate) use tls::Tls;
+pub use tls::{TlsError, TlsFiles};
+
 /// How long requests under way may take once the listener was asked to stop.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 /// The pause after a failure to accept, which is most often a lack of file descriptors.
@@ -69,15 +65,22 @@ impl fmt::Display for Audience {
     }
 }
 
-/// An address could not be bound.
+/// Why nothing answers at an address.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot listen on `{address}`: {}; {}", why(.source), .audience.how_to_move())]
-pub struct ListenError {
-    /// The address asked for.
-    pub address: SocketAddr,
-    /// Whose listener it was to be.
-    pub audience: Audience,
-    source: io::Error,
+pub enum ListenError {
+    /// The address could not be bound.
+    #[error("cannot listen on `{address}`: {}; {}", why(.source), .audience.how_to_move())]
+    Bind {
+        /// The address asked for.
+        address: SocketAddr,
+        /// Whose listener it was to be.
+        audience: Audience,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The files for TLS cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
 }
 
 fn why(error: &io::Error) -> String {
@@ -98,7 +101,7 @@ pub(crate) async fn bind(
     address: SocketAddr,
     audience: Audience,
 ) -> Result<(TcpListener, SocketAddr), ListenError> {
-    let failed = |source| ListenError {
+    let failed = |source| ListenError::Bind {
         address,
         audience,
         source,
@@ -114,30 +117,27 @@ pub(crate) async fn run(
     router: Router,
     clock: Clock,
     stop: CancellationToken,
+    limits: ConnectionLimits,
+    tls: Option<Arc<Tls>>,
 ) {
-    run_limited(listener, router, clock, stop, CONNECTIONS_MAX).await;
-}
-
-async fn run_limited(
-    listener: TcpListener,
-    router: Router,
-    clock: Clock,
-    stop: CancellationToken,
-    most: usize,
-) {
-    let slots = Arc::new(Semaphore::new(most));
+    let slots = Arc::new(Semaphore::new(limits.connections));
+    let served = Arc::new(ConnectionParts {
+        router,
+        api_slots: Arc::new(Semaphore::new(limits.api_connections)),
+        clock: clock.clone(),
+        tls,
+    });
     let graceful = GracefulShutdown::new();
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
             () = stop.cancelled() => break,
             Some(ended) = connections.join_next() => report(ended),
-            (stream, slot) = accept(&listener, &slots, &clock) => {
-                let connection = graceful.watch(connection(stream, &router, &clock));
+            (stream, peer, slot) = accept(&listener, &slots, &clock) => {
+                let (served, watcher) = (Arc::clone(&served), graceful.watcher());
                 connections.spawn(async move {
-                    let ended = connection.await;
+                    served.serve(stream, peer, watcher).await;
                     drop(slot);
-                    ended
                 });
             }
         }
@@ -157,14 +157,14 @@ async fn accept(
     listener: &TcpListener,
     slots: &Arc<Semaphore>,
     clock: &Clock,
-) -> (TcpStream, OwnedSemaphorePermit) {
+) -> (TcpStream, SocketAddr, OwnedSemaphorePermit) {
     let slot = Arc::clone(slots)
         .acquire_owned()
         .await
         .expect("the semaphore is never closed");
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => return (stream, slot),
+            Ok((stream, peer)) => return (stream, peer, slot),
             Err(error) if is_of_the_client(&error) => {}
             Err(error) => {
                 tracing::error!(%error, "cannot accept a connection; trying again");
@@ -182,32 +182,9 @@ fn is_of_the_client(error: &io::Error) -> bool {
     )
 }
 
-type Connection = http1::Connection<TokioIo<StallGuard<TcpStream>>, TowerToHyperService<Router>>;
-
-fn connection(stream: TcpStream, router: &Router, clock: &Clock) -> Connection {
-    if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "cannot switch off Nagle's algorithm");
-    }
-    let stream = StallGuard::new(stream, clock.clone(), STALL_TIMEOUT);
-    // HTTP/1 alone, not hyper-util's choice of version: while that waits for the first bytes, no time-out runs.
-    http1::Builder::new()
-        .timer(ClockTimer::new(clock.clone()))
-        .header_read_timeout(HEADER_TIMEOUT)
-        .max_header_size(HEADER_BYTES_MAX)
-        .max_headers(HEADERS_MAX)
-        .max_buf_size(2 * HEADER_BYTES_MAX)
-        .serve_connection(
-            TokioIo::new(stream),
-            TowerToHyperService::new(router.clone()),
-        )
-}
-
-/// What a client does to its own connection is no concern of the operator; a panic is.
-fn report(ended: Result<hyper::Result<()>, JoinError>) {
-    match ended {
-        Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::debug!(%error, "connection ended early"),
-        Err(error) => tracing::error!(%error, "connection failed"),
+fn report(ended: Result<(), JoinError>) {
+    if let Err(error) = ended {
+        tracing::error!(%error, "connection failed");
     }
 }
 

@@ -4,18 +4,20 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use cannery_formats::UserName;
 use cannery_runtime::{Clock, Tasks};
 use jiff::Timestamp;
 use prometheus_client::registry::Registry;
 use serde::Serialize;
 
 use crate::admin::OnShutdown;
+use crate::api::ApiSlot;
 use crate::asset::Assets;
 use crate::health::Readiness;
 use crate::notice::Notices;
 use crate::routes;
 use crate::section::Section;
-use crate::server::{self, Audience, ListenError};
+use crate::server::{self, Audience, ConnectionLimits, ListenError, Tls, TlsFiles};
 
 /// Which process this is.
 #[derive(Clone, Debug, Serialize)]
@@ -69,6 +71,7 @@ pub(crate) struct Parts {
     pub(crate) next_steps: Vec<NextStep>,
     pub(crate) notices: Notices,
     pub(crate) on_shutdown: Option<OnShutdown>,
+    pub(crate) api: Option<ApiSlot>,
     pub(crate) assets: Assets,
 }
 
@@ -87,6 +90,7 @@ impl Shell {
             next_steps: Vec::new(),
             notices: Notices::new(),
             on_shutdown: None,
+            api: None,
             assets: Assets::embedded(),
         })
     }
@@ -103,6 +107,29 @@ impl Shell {
         address: SocketAddr,
         audience: Audience,
     ) -> Result<SocketAddr, ListenError> {
+        self.start(address, audience, None).await
+    }
+
+    /// As [`Shell::listen`], speaking TLS with these files. Other files under the same names are taken into use without a restart.
+    ///
+    /// # Errors
+    /// Also when the files cannot be used.
+    pub async fn listen_tls(
+        &self,
+        address: SocketAddr,
+        audience: Audience,
+        files: &TlsFiles,
+    ) -> Result<SocketAddr, ListenError> {
+        let tls = Tls::load(files, &self.0.clock)?;
+        self.start(address, audience, Some(tls)).await
+    }
+
+    async fn start(
+        &self,
+        address: SocketAddr,
+        audience: Audience,
+        tls: Option<Arc<Tls>>,
+    ) -> Result<SocketAddr, ListenError> {
         let (listener, bound) = server::bind(address, audience).await?;
         let router = routes::router(&self.0, audience, bound);
         let serving = server::run(
@@ -110,6 +137,8 @@ impl Shell {
             router,
             self.0.clock.clone(),
             self.0.tasks.stopping(),
+            ConnectionLimits::of_this_process(),
+            tls,
         );
         self.0
             .tasks
@@ -147,8 +176,8 @@ impl ShellBuilder {
             well_formed && !slug.is_empty(),
             "`{slug}` cannot be part of an address"
         );
-        let taken = routes::RESERVED.contains(&slug)
-            || self.0.sections.iter().any(|other| other.slug() == slug);
+        let taken =
+            routes::OWN.contains(&slug) || self.0.sections.iter().any(|other| other.slug() == slug);
         assert!(!taken, "the slug `{slug}` is taken");
         self.0.sections.push(section);
         self
@@ -176,9 +205,27 @@ impl ShellBuilder {
         self
     }
 
+    /// Where the API for programs is, on listeners for [`Audience::Main`].
+    #[must_use]
+    pub fn api(mut self, slot: &ApiSlot) -> Self {
+        self.0.api = Some(slot.clone());
+        self
+    }
+
     /// The finished shell. Nothing listens yet.
+    ///
+    /// # Panics
+    /// When there is an API and a section has an address that could be a user's: that is a mistake in the program.
     #[must_use]
     pub fn build(self) -> Shell {
+        let slugs = self.0.sections.iter().map(|section| section.slug());
+        for name in routes::OWN.into_iter().chain(slugs) {
+            let may_be_a_user = self.0.api.is_some() && UserName::new(name).is_ok();
+            assert!(
+                !may_be_a_user,
+                "`/{name}` could be the address of a user; put it into `RESERVED_USER_NAMES`"
+            );
+        }
         Shell(Arc::new(self.0))
     }
 }

@@ -6,7 +6,7 @@ use axum::extract::Request;
 use http::header::HOST;
 
 /// Whether the one `Host` header, and the authority of an absolute target if there is one, are loopback names.
-pub(super) fn is_local(request: &Request) -> bool {
+pub(crate) fn is_local(request: &Request) -> bool {
     let mut hosts = request.headers().get_all(HOST).iter();
     let (Some(host), None) = (hosts.next(), hosts.next()) else {
         return false;

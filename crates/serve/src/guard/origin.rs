@@ -24,6 +24,21 @@ pub(super) fn may_write(request: &Request) -> bool {
     is_same_site(headers) && is_same_origin(headers, host) && is_unbindable(host)
 }
 
+/// Whether the browser says that a page of ours sent the request, and nothing says otherwise. Over TLS the name of the host is
+/// proven by the certificate; without it, it must be one that nobody can bind.
+pub(crate) fn is_own_page(headers: &HeaderMap, is_encrypted: bool) -> bool {
+    let is_said = headers.contains_key(ORIGIN) || headers.contains_key(FETCH_SITE);
+    let Some(host) = only(headers, HOST.as_str()) else {
+        return false;
+    };
+    let scheme = if is_encrypted { "https://" } else { "http://" };
+    let is_same_origin = !headers.contains_key(ORIGIN)
+        || only(headers, ORIGIN.as_str())
+            .and_then(|origin| origin.strip_prefix(scheme))
+            .is_some_and(|origin| origin.eq_ignore_ascii_case(host));
+    is_said && is_same_site(headers) && is_same_origin && (is_encrypted || is_unbindable(host))
+}
+
 /// The value of a header that is there exactly once.
 fn only<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     let mut values = headers.get_all(name).iter();
@@ -94,6 +109,45 @@ mod tests {
         ];
         for headers in good {
             assert!(passes(headers), "{headers:?}");
+        }
+    }
+
+    #[test]
+    fn only_a_page_of_ours_writes_with_a_cookie() {
+        let local = ("host", "localhost:9");
+        let named = ("host", "data.example");
+        let same = ("sec-fetch-site", "same-origin");
+        type Lines<'a> = &'a [(&'a str, &'a str)];
+        let table: [(Lines<'_>, bool, bool); 12] = [
+            (&[local, same], true, true),
+            (&[local, ("origin", "http://localhost:9")], true, false),
+            (
+                &[local, ("origin", "http://localhost:9"), same],
+                true,
+                false,
+            ),
+            (&[local, ("origin", "https://localhost:9")], false, true),
+            (&[named, same], false, true),
+            (&[named, ("origin", "https://data.example")], false, true),
+            (&[local], false, false),
+            (&[same], false, false),
+            (&[local, ("sec-fetch-site", "none")], false, false),
+            (&[local, ("sec-fetch-site", "same-site")], false, false),
+            (&[local, same, ("origin", "null")], false, false),
+            (
+                &[local, same, ("origin", "http://evil.example")],
+                false,
+                false,
+            ),
+        ];
+        for (lines, plain, encrypted) in table {
+            let mut headers = HeaderMap::new();
+            for (name, value) in lines {
+                let name = http::HeaderName::from_bytes(name.as_bytes()).unwrap();
+                headers.append(name, value.parse().unwrap());
+            }
+            let seen = [false, true].map(|is_encrypted| is_own_page(&headers, is_encrypted));
+            assert_eq!(seen, [plain, encrypted], "{lines:?}");
         }
     }
 

@@ -43,12 +43,17 @@ async fn held(connections_max: usize) -> Held {
         .unwrap();
     let stop = CancellationToken::new();
     let router = Router::new().route("/", get(handler));
-    let running = tokio::spawn(run_limited(
+    let limits = ConnectionLimits {
+        connections: connections_max,
+        api_connections: connections_max,
+    };
+    let running = tokio::spawn(run(
         listener,
         router,
         Clock::real(),
         stop.clone(),
-        connections_max,
+        limits,
+        None,
     ));
     Held {
         address,
@@ -90,6 +95,74 @@ async fn a_client_beyond_the_limit_waits_for_a_place() {
         *server.events.lock().unwrap(),
         ["first in", "first out", "second in", "second out"]
     );
+}
+
+#[tokio::test]
+async fn connections_of_the_api_leave_some_for_the_dashboard() {
+    let handler = |request: Request| async move {
+        let origin = request.extensions().get::<ConnectionOrigin>().unwrap();
+        match request.uri().path() {
+            "/api" if origin.may_use_api() => "api",
+            "/api" => "busy",
+            _ => "dashboard",
+        }
+    };
+    let bound = bind("127.0.0.1:0".parse().unwrap(), Audience::Main).await;
+    let (listener, address) = bound.unwrap();
+    let limits = ConnectionLimits {
+        connections: 8,
+        api_connections: 2,
+    };
+    let (stop, router) = (CancellationToken::new(), Router::new().fallback(handler));
+    let running = tokio::spawn(run(
+        listener,
+        router,
+        Clock::real(),
+        stop.clone(),
+        limits,
+        None,
+    ));
+    // Connections are kept open, and count as long as they are.
+    let mut kept = Vec::new();
+    for (path, expected) in [
+        ("/api", "api"),
+        ("/", "dashboard"),
+        ("/api", "api"),
+        ("/api", "busy"),
+        ("/", "dashboard"),
+    ] {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        assert_eq!(keep_asking(&mut stream, path).await, expected);
+        kept.push(stream);
+    }
+    // The first is one of those that may; the second never will be.
+    assert_eq!(keep_asking(&mut kept[0], "/api").await, "api");
+    assert_eq!(keep_asking(&mut kept[1], "/api").await, "busy");
+    kept.remove(0);
+    while keep_asking(&mut kept[0], "/api").await == "busy" {
+        tokio::task::yield_now().await;
+    }
+    stop.cancel();
+    drop(kept);
+    running.await.unwrap();
+}
+
+/// The body of an answer on a connection that stays open.
+async fn keep_asking(stream: &mut TcpStream, path: &str) -> String {
+    let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut text = String::new();
+    loop {
+        text.push(char::from(stream.read_u8().await.unwrap()));
+        let Some((head, body)) = text.split_once("\r\n\r\n") else {
+            continue;
+        };
+        let length = head.split("content-length: ").nth(1).unwrap();
+        let length: usize = length.lines().next().unwrap().parse().unwrap();
+        if body.len() == length {
+            return body.to_owned();
+        }
+    }
 }
 
 #[tokio::test]

@@ -49,11 +49,26 @@ pub(crate) async fn read(mut stream: TcpStream) -> Answer {
     let headers = lines
         .filter_map(|line| line.split_once(": "))
         .map(|(name, value)| (name.into(), value.into()));
-    Answer {
+    let mut answer = Answer {
         status,
         headers: headers.collect(),
         body: body.into(),
+    };
+    if answer.header("transfer-encoding") == "chunked" {
+        answer.body = joined(body);
     }
+    answer
+}
+
+/// The pieces of a body whose length was not known, each after its length; also those of one that was cut off.
+fn joined(mut rest: &str) -> String {
+    let mut body = String::new();
+    while let Some((length, after)) = rest.split_once("\r\n") {
+        let length = usize::from_str_radix(length, 16).unwrap();
+        body += &after[..length];
+        rest = after[length..].trim_start_matches("\r\n");
+    }
+    body
 }
 
 /// A request with the headers a browser would send, and `more` lines such as `accept: text/html\r\n`.

@@ -33,7 +33,8 @@ fn assets(home: &str) -> Vec<String> {
 
 fn assert_hardened(answer: &Answer, what: &str) {
     let policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; font-src 'self'; \
-                  connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+                  connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none', \
+                  style-src *:*/assets/; script-src *:*/assets/; img-src *:*/assets/ data:; font-src *:*/assets/";
     for (name, value) in [
         ("content-security-policy", policy),
         ("x-content-type-options", "nosniff"),

@@ -50,6 +50,28 @@ async fn a_client_that_never_finishes_its_header_is_let_go() {
 }
 
 #[tokio::test]
+async fn a_connection_that_is_kept_open_for_nothing_is_let_go() {
+    let simulated = SimulatedClock::starting_at("2026-11-15T18:24:03Z".parse().unwrap());
+    let demo = start(simulated.clock(), "edge-1", vec![], |builder| builder).await;
+    let mut stream = TcpStream::connect(demo.address).await.unwrap();
+    let request = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    stream.write_all(request).await.unwrap();
+    let mut answer = Vec::new();
+    let mut closed = std::pin::pin!(stream.read_to_end(&mut answer));
+    loop {
+        tokio::select! {
+            ended = &mut closed => break ended.map(drop).unwrap(),
+            () = simulated.advance(Duration::from_secs(1)) => {}
+        }
+    }
+    assert!(
+        String::from_utf8(answer)
+            .unwrap()
+            .starts_with("HTTP/1.1 200 OK")
+    );
+}
+
+#[tokio::test]
 async fn a_header_that_is_too_large_is_refused() {
     let demo = demo(vec![]).await;
     let large = format!("x-large: {}\r\n", "x".repeat(40 * 1024));

@@ -2,6 +2,15 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 mod admin;
+mod api;
+mod api_answers;
+mod api_browser;
+mod api_demo;
+mod api_limits;
+mod api_login;
+mod api_routes;
+mod api_security;
+mod api_tls;
 mod browser;
 mod client;
 mod content;
@@ -9,4 +18,7 @@ mod demo;
 mod feeds_page;
 mod guard;
 mod limits;
+mod objects_page;
+mod signer;
+
 mod subpage;

@@ -1,0 +1,115 @@
+//! Who asks. A credential that is there and not good is refused: it never becomes nobody.
+
+use axum::extract::Request;
+use cannery_formats::ObjectPath;
+use cannery_state::identity::{Scope, Scopes, User};
+use http::StatusCode;
+use http::header::AUTHORIZATION;
+use http::request::Parts;
+
+use super::access::is_private;
+use super::address::ApiAddress;
+use super::error::{ApiError, ErrorCode};
+use super::query::Query;
+use super::{Api, session, signature, signed_url};
+use crate::server::ConnectionOrigin;
+
+/// Who asks.
+#[derive(Clone, Debug)]
+pub(super) enum Caller {
+    /// Nobody that we know.
+    Anonymous,
+    /// A user, with what the credential may do.
+    User {
+        /// The user.
+        user: User,
+        /// What the credential may do.
+        scopes: Scopes,
+    },
+    /// Somebody who was given a signed address by a user: good for that one object.
+    SignedAddress {
+        /// The user who signed it.
+        user: User,
+        /// What was signed.
+        path: ObjectPath,
+    },
+}
+
+/// What somebody may do who proves to be the user by a key.
+pub(super) fn scopes_of_a_key() -> Scopes {
+    [Scope::Read, Scope::Write].into_iter().collect()
+}
+
+pub(super) fn refused(message: &str) -> ApiError {
+    ApiError::new(StatusCode::FORBIDDEN, ErrorCode::InvalidSignature, message)
+}
+
+/// Whether a request brings a credential, good or not: one that is not good is refused at once.
+pub(super) fn has_credential(request: &Request) -> bool {
+    let headers = request.headers();
+    let query = request.uri().query().unwrap_or_default();
+    // A cookie that is not good is nobody, and served as such.
+    headers.contains_key(AUTHORIZATION) || query.contains("signature=")
+}
+
+/// Finds out who asks. Only what has an address of an object can be signed.
+///
+/// # Errors
+/// 401 or 403 for a credential that is not good, or that came over a wire which others can read.
+pub(super) async fn identify(
+    api: &Api,
+    request: &Parts,
+    address: Option<&ApiAddress>,
+    query: &Query,
+) -> Result<Caller, ApiError> {
+    let headers = &request.headers;
+    let is_signed = query.get("signature").is_some();
+    let mut authorizations = headers.get_all(AUTHORIZATION).iter();
+    let authorization = authorizations.next();
+    if authorization.is_none() && !is_signed {
+        return session::identify(api, request).await;
+    }
+    if authorizations.next().is_some() || (authorization.is_some() && is_signed) {
+        return Err(ApiError::invalid(
+            "the request carries two credentials; send one",
+        ));
+    }
+    let connection = request.extensions.get::<ConnectionOrigin>();
+    if !is_private(connection, headers, api.parts.is_proxied) {
+        let message = "a credential over plain HTTP from another machine can be read on the way; use TLS (`serve.tls`)";
+        return Err(ApiError::new(
+            StatusCode::FORBIDDEN,
+            ErrorCode::AuthorizationFailed,
+            message,
+        ));
+    }
+    let Some(authorization) = authorization else {
+        let address = address.ok_or_else(|| refused("a signed address is for objects only"))?;
+        return signed_url::identify(api, request, address, query).await;
+    };
+    let text = authorization.to_str().unwrap_or_default();
+    let (scheme, rest) = text.split_once(' ').unwrap_or((text, ""));
+    match scheme.to_ascii_lowercase().as_str() {
+        "bearer" => by_token(api, rest.trim()).await,
+        "signature" => signature::identify(api, headers, rest).await,
+        _ => Err(ApiError::new(
+            StatusCode::UNAUTHORIZED,
+            ErrorCode::AuthorizationRequired,
+            "the scheme of `Authorization` is unknown; use `Bearer` or `Signature`",
+        )),
+    }
+}
+
+async fn by_token(api: &Api, text: &str) -> Result<Caller, ApiError> {
+    match api.parts.state.authenticate(text).await? {
+        Some((user, token)) => Ok(Caller::User {
+            user,
+            scopes: token.scopes,
+        }),
+        None => Err(ApiError::new(
+            StatusCode::UNAUTHORIZED,
+            ErrorCode::AuthorizationRequired,
+            "the token is unknown, expired or revoked; make another one with `cannery token create`",
+        )),
+    }
+}

@@ -1,0 +1,82 @@
+//! Reading the lake itself, as far as somebody may.
+
+use std::ops::Range;
+
+use axum::body::Bytes;
+use axum::response::Response;
+use cannery_formats::Key;
+use cannery_lake::{ErrorKind, Lake};
+use cannery_objects::ObjectError;
+use futures::stream::{self, BoxStream, StreamExt as _};
+use http::HeaderMap;
+use http::header::CONTENT_TYPE;
+use http::request::Parts;
+
+use super::Api;
+use super::access;
+use super::caching;
+use super::caller;
+use super::error::ApiError;
+use super::query::Query;
+use super::representation::{Representation, insert};
+
+/// What is read at once.
+const PIECE_BYTES: u64 = 1024 * 1024;
+
+/// Answers with an object of the lake.
+///
+/// # Errors
+/// 404 for what nobody may see, and for what is not there.
+pub(super) async fn get(api: &Api, head: &Parts, key: Option<Key>) -> Result<Response, ApiError> {
+    let absent = || ApiError::absent("this object of the lake");
+    let key = key.ok_or_else(absent)?;
+    let scope = access::scope_for_lake(&key).ok_or_else(absent)?;
+    let query = Query::parse(head.uri.query())?;
+    let caller = caller::identify(api, head, None, &query).await?;
+    access::check_lake(&caller, scope)?;
+    let lakes = &api.parts.lakes;
+    let lake = match key.is_of_archives() {
+        true => &lakes.archives,
+        false => &lakes.raw,
+    };
+    let found = lake.head(&key).await.map_err(|error| match error.kind {
+        // A folder is no object.
+        ErrorKind::Absent | ErrorKind::Invalid => absent(),
+        _ => ObjectError::from(error).into(),
+    })?;
+    let mut headers = HeaderMap::new();
+    caching::describe(false, None, &mut headers);
+    insert(
+        &mut headers,
+        CONTENT_TYPE,
+        "application/octet-stream".to_owned(),
+    );
+    let mtime_ms = found.modified.as_millisecond();
+    let representation = Representation {
+        headers,
+        // Objects of the lake are replaced by a redaction at most.
+        etag: format!("{:x}-{mtime_ms:x}", found.bytes),
+        mtime_ms,
+        bytes: found.bytes,
+    };
+    representation
+        .answer(head, |part| pieces(lake.clone(), key, part))
+        .await
+}
+
+fn pieces(
+    lake: Lake,
+    key: Key,
+    part: Range<u64>,
+) -> BoxStream<'static, Result<Bytes, ObjectError>> {
+    let state = (lake, key, part);
+    let pieces = stream::try_unfold(state, |(lake, key, part)| async move {
+        if part.is_empty() {
+            return Ok(None);
+        }
+        let end = part.end.min(part.start.saturating_add(PIECE_BYTES));
+        let piece = lake.get_range(&key, part.start..end).await?;
+        Ok(Some((piece, (lake, key, end..part.end))))
+    });
+    pieces.boxed()
+}
