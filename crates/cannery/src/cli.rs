@@ -13,6 +13,8 @@ pub(crate) mod feed;
 pub(crate) mod history;
 pub(crate) mod journal;
 pub(crate) mod spool;
+pub(crate) mod stor;
+pub(crate) mod user;
 pub(crate) mod words;
 
 use archive::{
@@ -23,6 +25,8 @@ use feed::{AuditArgs, ConsolidateArgs, DeleteArgs, FeedCommand, GapsArgs, Retrie
 use history::HistoryArgs;
 use journal::JournalCommand;
 use spool::{CollectArgs, ImportArgs, ObjectHomeArgs, SchemaArgs, SpoolCommand};
+use stor::StorArgs;
+use user::{TokenCommand, UserCommand};
 
 const EXAMPLES: &str = "Examples:
   cannery up                         run everything on this machine
@@ -31,6 +35,7 @@ const EXAMPLES: &str = "Examples:
   cannery doctor                     check configuration, lake, disk and limits
   cannery lake put a/b.json b.json   store an object
   cannery lake ls                    see what is stored
+  cannery stor put stor/a.json a.json   store an object of a user, replace it, link it, share it
   cannery journal add default        add work, one JSON object a line
   cannery journal work default --exec ./handle.sh
 
@@ -195,9 +200,9 @@ pub(crate) enum Command {
         after_help = "Examples:\n  cannery check\n  cannery check --read-data-subset 5%\n  cannery check --read-data-subset 3/20 --json\n\nCompares every index with the objects and with the catalog, and changes nothing. With --read-data-subset 5% it also reads a twentieth of the files from end to end, another one each day. Exit code 20 when something was found."
     )]
     Check(CheckArgs),
-    /// Make the catalog anew, from the lake alone
+    /// Make the catalog anew, and the names of users' objects where the database has lost them, from the lake alone
     #[command(
-        after_help = "Examples:\n  cannery rebuild\n  cannery rebuild --verify\n\nThe new catalog takes the place of the old one at once, when it is whole; until then the old one is used. With --verify both are compared and the old one stays; one that holds nothing is made first. Exit code 20 when they differ, or when archives cannot be read."
+        after_help = "Examples:\n  cannery rebuild\n  cannery rebuild --verify\n  cannery rebuild --objects\n\nThe names of users' objects are made anew when the lake has changes that the database does not know: it is new, or an old backup. No server may run meanwhile. Keys and tokens of users are not in the lake, and are added again by hand.\n\nThe new catalog takes the place of the old one at once, when it is whole; until then the old one is used. With --verify both are compared and the old one stays; one that holds nothing is made first. Exit code 20 when they differ, or when archives cannot be read."
     )]
     Rebuild(RebuildArgs),
     /// Let other programs read the lake
@@ -241,6 +246,14 @@ pub(crate) enum Command {
     /// Keep a list of work: add entries, claim them, work on them
     #[command(subcommand)]
     Journal(JournalCommand),
+    /// Store, list and get the objects of users, through a running `cannery up`
+    Stor(StorArgs),
+    /// Add, list and remove users and their SSH keys
+    #[command(subcommand)]
+    User(UserCommand),
+    /// Make, list and revoke tokens, by which programs prove to act for a user
+    #[command(subcommand)]
+    Token(TokenCommand),
     /// Check that this machine and its lake are fit for use
     #[command(
         after_help = "Examples:\n  cannery doctor --config-file cannery.yml\n  cannery doctor --frames\n\nExit code 20 when something must be mended; warnings alone are 0."

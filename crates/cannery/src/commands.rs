@@ -29,8 +29,11 @@ mod signals;
 mod site;
 pub(crate) mod spool;
 mod spool_watch;
+pub(crate) mod stor;
+pub(crate) mod token;
 pub(crate) mod trace;
 pub(crate) mod up;
+pub(crate) mod user;
 pub(crate) mod work;
 
 use std::path::PathBuf;
@@ -38,7 +41,7 @@ use std::sync::Arc;
 
 use cannery_lake::{LakeMetrics, RetryPolicy};
 use cannery_runtime::disk::Disk;
-use cannery_runtime::{Clock, PrivateUrl, Rng};
+use cannery_runtime::{Clock, PrivateUrl, Rng, Secret};
 
 use crate::cli::Global;
 use crate::config::Config;
@@ -57,6 +60,8 @@ pub(crate) struct Context {
     pub(crate) loader: Loader,
     /// What the stores may know of the environment.
     pub(crate) variables: Vec<(String, String)>,
+    /// The credential for a server, which no configuration gets to know.
+    pub(crate) api_token: Option<Secret>,
     /// Where programs are looked for.
     pub(crate) program_folders: String,
     /// Where files may lie for a while.
@@ -78,6 +83,7 @@ impl Context {
             found.next().map(|(_, value)| value.clone())
         };
         let program_folders = variable("PATH").unwrap_or_default();
+        let api_token = variable("CANNERY_TOKEN").filter(|token| !token.is_empty());
         let temporary = variable("TMPDIR").filter(|folder| !folder.is_empty());
         let temporary = temporary.map_or_else(|| PathBuf::from("/tmp"), PathBuf::from);
         let (source, environment, variables) = match (&global.config_url, &global.config_file) {
@@ -110,6 +116,7 @@ impl Context {
                 allow_http: global.config_insecure,
             },
             variables,
+            api_token: api_token.map(Secret::new),
             program_folders,
             temporary,
             same_place: same_place(global),

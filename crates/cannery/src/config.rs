@@ -66,6 +66,15 @@ pub(crate) struct Serve {
     pub(crate) listen: SocketAddr,
     pub(crate) monitoring_listen: Option<SocketAddr>,
     pub(crate) admin_listen: Option<SocketAddr>,
+    pub(crate) proxied: bool,
+    pub(crate) tls: Option<Tls>,
+}
+
+/// The files for TLS, which are read when the server starts and whenever they change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Tls {
+    pub(crate) certificate: PathBuf,
+    pub(crate) key: PathBuf,
 }
 
 /// Something in the configuration is wrong: where, and what.
@@ -158,8 +167,7 @@ impl Config {
             .map(|(at, storage)| Storage::check(storage, at, &workspace))
             .collect::<Result<Vec<_>, _>>()?;
         refuse_twins(&object_storage)?;
-        let ids: Vec<&str> = object_storage.iter().map(|one| one.id.as_str()).collect();
-        let pipeline = pipeline::check(raw.pipeline, &workspace, &ids)?;
+        let pipeline = pipeline::check(raw.pipeline, &workspace, &object_storage)?;
         let node = check_node(raw.node.as_deref().unwrap_or(DEFAULT_NODE))?;
         let catalog = database::check(Purpose::Catalog, raw.catalog.as_ref(), &workspace)?;
         let state = database::check(Purpose::State, raw.state.as_ref(), &workspace)?;
@@ -260,6 +268,11 @@ impl Serve {
             listen: address("listen", raw.listen.as_deref().unwrap_or(DEFAULT_LISTEN))?,
             monitoring_listen: optional("monitoring_listen", raw.monitoring_listen.as_deref())?,
             admin_listen: optional("admin_listen", raw.admin_listen.as_deref())?,
+            proxied: raw.proxied,
+            tls: raw.tls.as_ref().map(|tls| Tls {
+                certificate: tls.certificate.clone(),
+                key: tls.key.clone(),
+            }),
         };
         serve.check_apart()?;
         Ok(serve)

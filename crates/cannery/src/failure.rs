@@ -2,7 +2,9 @@
 
 use cannery_journal::{Error as JournalError, ErrorKind as JournalErrorKind};
 use cannery_lake::{Error as LakeError, ErrorKind};
+use cannery_objects::{ObjectError, ObjectErrorKind};
 use cannery_runtime::workspace::WorkspaceError;
+use cannery_state::identity::{IdentityError, IdentityErrorKind};
 
 use crate::config::source::LoadError;
 
@@ -173,6 +175,64 @@ impl From<cannery_state::Error> for Failure {
     }
 }
 
+impl From<ObjectError> for Failure {
+    fn from(error: ObjectError) -> Self {
+        use ObjectErrorKind as Kind;
+        let (code, kind, next) = match error.kind {
+            Kind::Absent | Kind::ParentAbsent => (
+                ExitCode::Absent,
+                "absent",
+                "see what is there with `cannery stor ls`",
+            ),
+            Kind::NoSpace | Kind::QuotaExceeded | Kind::TooLarge => {
+                (ExitCode::Full, "full", "make room, then run it again")
+            }
+            Kind::BehindLake => (
+                ExitCode::Error,
+                "behind_lake",
+                "stop `cannery up`, and run `cannery rebuild`: it makes the names of users' objects anew from the lake",
+            ),
+            Kind::Unavailable => (
+                ExitCode::Error,
+                "unavailable",
+                "check the lake with `cannery doctor`, and the database of `state`",
+            ),
+            Kind::Corrupt => (
+                ExitCode::Error,
+                "corrupt",
+                "stop `cannery up`, and run `cannery rebuild --objects`; report it with the log if it stays",
+            ),
+            Kind::ParentNotDirectory
+            | Kind::IsDirectory
+            | Kind::IsObject
+            | Kind::NotEmpty
+            | Kind::ConditionFailed
+            | Kind::Mismatch
+            | Kind::Invalid => (ExitCode::Usage, "invalid", "correct it"),
+        };
+        Self::new(code, kind, error.message, next)
+    }
+}
+
+impl From<IdentityError> for Failure {
+    fn from(error: IdentityError) -> Self {
+        let (code, kind, next) = match error.kind {
+            IdentityErrorKind::Invalid => (ExitCode::Usage, "invalid", "correct it"),
+            IdentityErrorKind::Absent => (
+                ExitCode::Absent,
+                "absent",
+                "see who is there with `cannery user ls`, `cannery user key ls NAME` and `cannery token ls`",
+            ),
+            IdentityErrorKind::Taken => (ExitCode::Error, "taken", "choose another name"),
+            IdentityErrorKind::Database(kind) => {
+                let message = error.message;
+                return cannery_state::Error { kind, message }.into();
+            }
+        };
+        Self::new(code, kind, error.message, next)
+    }
+}
+
 impl From<LoadError> for Failure {
     fn from(error: LoadError) -> Self {
         match error {
@@ -215,11 +275,14 @@ impl From<WorkspaceError> for Failure {
 
 impl From<cannery_serve::ListenError> for Failure {
     fn from(error: cannery_serve::ListenError) -> Self {
-        Self::new(
-            ExitCode::Error,
-            "listen",
-            error.to_string(),
-            "choose another address with `--listen` or `--monitoring-port`, or stop what uses this one",
-        )
+        use cannery_serve::ListenError;
+        let (code, next) = match &error {
+            ListenError::Bind { .. } => (
+                ExitCode::Error,
+                "choose another address with `--listen` or `--monitoring-port`, or stop what uses this one",
+            ),
+            ListenError::Tls(_) => (ExitCode::Usage, "correct `serve.tls` in the configuration"),
+        };
+        Self::new(code, "listen", error.to_string(), next)
     }
 }

@@ -433,6 +433,12 @@ impl From<cannery_pipeline::Error> for Failure {
                 let what = text.trim_end_matches(next).trim_end_matches("; ");
                 Self::new(ExitCode::Usage, "rules_outdated", what, next)
             }
+            cannery_pipeline::Error::StillWritten { .. } => Self::new(
+                ExitCode::Error,
+                "still_written",
+                text,
+                "run it again once nobody writes it any more; `pipeline.reports_settle` says how long it must be unchanged",
+            ),
             cannery_pipeline::Error::NotAsLoaded { .. } => Self::new(
                 ExitCode::Error,
                 "corrupt",

@@ -1,5 +1,7 @@
 //! The binary: parse, check the configuration, build the parts, run, exit code. Only here is the environment read.
 
+mod api_client;
+mod api_service;
 mod cli;
 mod commands;
 mod config;
@@ -13,6 +15,7 @@ mod logging;
 mod output;
 mod pipeline;
 mod plant;
+mod private_key;
 mod spools;
 mod version;
 
@@ -134,6 +137,9 @@ async fn run(cli: &Cli, context: &Context) -> Result<ExitCode, Failure> {
         Command::Config(command) => commands::config::run(command, context).await,
         Command::Lake(command) => commands::lake::run(command, context).await,
         Command::Journal(command) => commands::journal::run(command, context).await,
+        Command::User(command) => commands::user::run(command, context).await,
+        Command::Token(command) => commands::token::run(command, context).await,
+        Command::Stor(args) => commands::stor::run(args, context).await,
         Command::Doctor(args) => commands::doctor::run(args, context).await,
         Command::Completions { shell } => Ok(commands::manual::completions(*shell, context)),
         Command::Man { dir } => commands::manual::man(dir.as_deref(), context),
@@ -146,9 +152,15 @@ fn disk() -> Result<Arc<dyn Disk>, Failure> {
     Ok(Arc::new(RealDisk))
 }
 
-/// With the feature `sim`, the process kills itself before the operation on the disk whose number `CANNERY_SIM_KILL_AT` says.
+/// With the feature `sim`, the process kills itself before the operation on the disk whose number `CANNERY_SIM_KILL_AT` says, or the file
+/// that `CANNERY_SIM_KILL_FILE` names.
 #[cfg(feature = "sim")]
 fn disk() -> Result<Arc<dyn Disk>, Failure> {
+    use cannery_runtime::disk::MortalDisk;
+    if let Some(file) = std::env::var_os("CANNERY_SIM_KILL_FILE") {
+        let disk = MortalDisk::told_by(std::path::Path::new(&file));
+        return Ok(Arc::new(disk));
+    }
     let Some(number) = std::env::var_os("CANNERY_SIM_KILL_AT") else {
         return Ok(Arc::new(RealDisk));
     };
@@ -162,7 +174,7 @@ fn disk() -> Result<Arc<dyn Disk>, Failure> {
             "write for example 17",
         ));
     };
-    Ok(Arc::new(cannery_runtime::disk::MortalDisk::new(number)))
+    Ok(Arc::new(MortalDisk::new(number)))
 }
 
 #[cfg(not(feature = "sim"))]

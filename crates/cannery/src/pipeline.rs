@@ -2,8 +2,8 @@
 
 mod metrics;
 mod told;
+mod waiting;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,11 +13,12 @@ use cannery_journal::worker::{Summary, Worker};
 use cannery_journal::{ErrorKind, Journal, Query, Status};
 use cannery_lake::{Lake, Mirrors};
 use cannery_pipeline::admission::Admission;
-use cannery_pipeline::discover::{Discoverer, Reach};
+use cannery_pipeline::discover::{Discovered, Discoverer, Reach};
 use cannery_pipeline::features::Features;
 use cannery_pipeline::line::{History, Line, Parts, Timing};
 use cannery_runtime::Clock;
 use cannery_sanitise::Rules;
+use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 
 use crate::commands::Context;
@@ -29,6 +30,8 @@ use crate::plant;
 
 pub(crate) use metrics::PipelineMetrics;
 use told::Told;
+use waiting::Forward;
+pub(crate) use waiting::Waiting;
 
 /// How often a run that shall end looks whether something is left to do.
 const IDLE_EVERY: Duration = Duration::from_millis(50);
@@ -73,6 +76,18 @@ pub(crate) struct Pipeline {
     clock: Clock,
     worker: Worker,
     told: Arc<Told>,
+    /// Reports are gathered for so long at most, by whoever does it.
+    debounce: Duration,
+    /// What is written now has so long to be whole.
+    settle: Duration,
+}
+
+/// How a run ended that was to do all that is there.
+#[derive(Debug)]
+pub(crate) struct Drained {
+    pub(crate) summary: Summary,
+    /// What is left for later.
+    pub(crate) waiting: Vec<Waiting>,
 }
 
 /// Where a pipeline works.
@@ -107,7 +122,8 @@ impl Pipeline {
         let plant = plant::open(config, mirrors, context).await?;
         let catalog = plant::catalog(config, context).await?;
         let settings = &config.pipeline;
-        let steady = Timing::new(settings.debounce.0, settings.grace.0);
+        let steady = Timing::new(settings.debounce.0, settings.grace.0)
+            .gathering_from(settings.debounce_min.0);
         let timing = match pace {
             Pace::Steady => steady,
             Pace::AtOnce => steady.at_once(),
@@ -134,9 +150,12 @@ impl Pipeline {
             keep: Arc::new(settings.keep.checked()),
         });
         let rng = context.rng.clone();
-        let discoverer = Discoverer::new(plant, inputs, journal.clone(), rng, settings.grace.0)
+        let mut discoverer = Discoverer::new(plant, inputs, journal.clone(), rng, settings.grace.0)
             .every(steady.look_every())
             .heeding(line.refusals());
+        if pace == Pace::AtOnce {
+            discoverer = discoverer.urgent();
+        }
         expect(&discoverer, config);
         let name = format!("{}/{}", config.node, std::process::id());
         let (clock, rng) = (context.clock.clone(), context.rng.clone());
@@ -151,6 +170,8 @@ impl Pipeline {
             clock,
             worker,
             told,
+            debounce: settings.debounce.0,
+            settle: settings.reports_settle.0,
         };
         opened.line.prepare().await?;
         Ok(opened)
@@ -179,41 +200,75 @@ impl Pipeline {
         summary
     }
 
-    /// Does all that is to be done now, with what follows from it, and ends.
-    pub(crate) async fn drain(&self, stop: &CancellationToken) -> Result<Summary, Failure> {
+    /// Does all that is to be done now, with what follows from it, and ends. What waits only because there may soon be more
+    /// is done now, too. Before it waits for report files that may be half written, it says so.
+    pub(crate) async fn drain(
+        &self,
+        stop: &CancellationToken,
+        say: impl Fn(&Waiting),
+    ) -> Result<Drained, Failure> {
         let ended = stop.child_token();
         let worker = self.worker.clone().run(self.line.clone(), ended.clone());
         let rounds = async {
             let rounds = tokio::select! {
-                rounds = self.rounds() => rounds,
-                () = stop.cancelled() => Ok(()),
+                rounds = self.rounds(say) => rounds,
+                () = stop.cancelled() => Ok(Vec::new()),
             };
             ended.cancel();
             rounds
         };
         let (summary, rounds) = tokio::join!(worker, rounds);
-        rounds?;
-        Ok(summary)
+        let mut waiting = rounds?;
+        waiting.extend(waiting::waiting(&self.journal, self.debounce).await?);
+        Ok(Drained { summary, waiting })
     }
 
-    /// Looks for work until there is none, or none but what was there before.
-    async fn rounds(&self) -> Result<(), Failure> {
-        let mut before = None;
+    /// Looks for work until there is none, or none but what was there before. Gives the report files that were left.
+    async fn rounds(&self, say: impl Fn(&Waiting)) -> Result<Vec<Waiting>, Failure> {
+        let begun = self.clock.now();
+        let (mut before, mut forward) = (None, Forward::default());
         loop {
             let found = self.discoverer.discover(Reach::Whole).await?;
             let behind = self.line.catch_up().await?;
             self.idle().await?;
+            if self.wait_to_settle(begun, &found, &say).await
+                || forward.bring(&self.journal, self.debounce).await?
+            {
+                continue;
+            }
+            let left = Waiting::unsettled(&found);
             let now = self.clock.now();
             let is_due = found.to_seal.values().any(|due| *due <= now);
             if found.to_can.is_empty() && !is_due && !behind.is_behind() {
-                return Ok(());
+                return Ok(left);
             }
             let this = (found.to_can, found.to_seal, behind);
             if before.as_ref() == Some(&this) {
-                return Ok(());
+                return Ok(left);
             }
             before = Some(this);
         }
+    }
+
+    /// Waits for a report file that may be half written, but only if it was there before it all began: who goes on writing is
+    /// not waited for. Says whether there was one.
+    async fn wait_to_settle(
+        &self,
+        begun: Timestamp,
+        found: &Discovered,
+        say: impl Fn(&Waiting),
+    ) -> bool {
+        let patience = begun.checked_add(self.settle).unwrap_or(Timestamp::MAX);
+        let Some(next) = found.settles_next().filter(|next| *next <= patience) else {
+            return false;
+        };
+        let pause = next.duration_since(self.clock.now());
+        if !pause.is_positive() {
+            return true;
+        }
+        Waiting::unsettled(found).iter().for_each(say);
+        self.clock.sleep(pause.unsigned_abs()).await;
+        true
     }
 
     /// Waits until nothing is due, and nobody is at work: what another has begun, or died over, is part of what is there.
@@ -236,26 +291,6 @@ impl Pipeline {
                 Err(error) => return Err(error.into()),
             }
             self.clock.sleep(IDLE_EVERY).await;
-        }
-    }
-
-    /// What waits in the journal, by stage.
-    pub(crate) async fn waiting(&self) -> Result<BTreeMap<String, u64>, Failure> {
-        let mut waiting = BTreeMap::new();
-        let mut query = Query {
-            statuses: vec![Status::Waiting],
-            ..Query::all()
-        };
-        loop {
-            let page = self.journal.list(query.clone()).await?;
-            for entry in page.entries.iter().filter(|entry| entry.death.is_none()) {
-                let stage = entry.key.as_str().split('/').next().unwrap_or_default();
-                *waiting.entry(stage.to_owned()).or_default() += 1;
-            }
-            match page.next {
-                Some(next) => query.after = Some(next),
-                None => return Ok(waiting),
-            }
         }
     }
 

@@ -1,5 +1,7 @@
 //! From the configuration to what the stages of the pipeline need.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -10,12 +12,13 @@ use cannery_pipeline::inputs::{Choice, Inputs, Reports};
 use cannery_pipeline::stage::Plant;
 use cannery_pipeline::{Scratch, lake_key};
 use cannery_runtime::RealDisk;
-use cannery_runtime::disk::{create_dir_all, read};
+use cannery_runtime::disk::{Disk as _, Open, create_dir_all, read};
 use cannery_sanitise::Rules;
 use cannery_state::State;
 
 use crate::commands::Context;
 use crate::config::Config;
+use crate::config::database::DatabasePlace;
 use crate::config::pipeline::{Input, ReportsPlace, Selection};
 use crate::failure::{ExitCode, Failure};
 use crate::lakes::StageLakes;
@@ -52,6 +55,7 @@ pub(crate) fn inputs(config: &Config, plant: &Plant) -> Inputs {
         reports: None,
         spools: Choice::None,
         feeds: Choice::None,
+        settle: config.pipeline.reports_settle.0,
     };
     for input in &config.pipeline.inputs {
         match input {
@@ -85,8 +89,23 @@ pub(crate) async fn catalog(config: &Config, context: &Context) -> Result<Catalo
 pub(crate) async fn state(config: &Config, context: &Context) -> Result<State, Failure> {
     create_dir_all(&RealDisk, &config.workspace)
         .map_err(|why| unreadable("workspace", &config.workspace, &why.to_string()))?;
+    if let DatabasePlace::Sqlite(path) = &config.state {
+        make_private(path);
+    }
     let address = config.state.address();
     Ok(State::open(&address, context.clock.clone()).await?)
+}
+
+/// Names of private objects and hashes of tokens are its owner's alone. One of an earlier version is made so. What is wrong with the
+/// place is said by whoever opens it.
+fn make_private(file: &Path) {
+    RealDisk.open(file, Open::CreatePrivate).ok();
+    for name in ["", "-wal", "-shm"] {
+        let mut file = file.as_os_str().to_owned();
+        file.push(name);
+        // Of another owner it stays as it is.
+        std::fs::set_permissions(&file, Permissions::from_mode(0o600)).ok();
+    }
 }
 
 /// The rules of the sanitiser.

@@ -77,6 +77,9 @@ pub(crate) struct RebuildArgs {
     /// Make it without the archives that cannot be read; else the old catalog stays
     #[arg(long, conflicts_with = "verify")]
     pub(crate) leave_out_damaged: bool,
+    /// Make the names of users' objects anew, also where the database knows them, and leave the catalog as it is
+    #[arg(long, conflicts_with_all = ["verify", "leave_out_damaged"])]
+    pub(crate) objects: bool,
 }
 
 #[derive(Debug, Args)]

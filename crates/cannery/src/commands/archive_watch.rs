@@ -65,6 +65,8 @@ pub(super) struct ArchiveWatch {
     journal: JournalNow,
     ours: Generation,
     same_place: String,
+    /// How long reports are gathered at most.
+    debounce: Duration,
     catalog: Mutex<Opened<Catalog>>,
     state: Mutex<Opened<State>>,
     snapshot: watch::Sender<Arc<Snapshot>>,
@@ -97,6 +99,7 @@ impl ArchiveWatch {
             journal: Box::new(journal),
             ours: recipe.generation(),
             same_place: context.same_place.clone(),
+            debounce: config.pipeline.debounce.0,
             catalog: Mutex::new(None),
             state: Mutex::new(None),
             snapshot: watch::Sender::new(Arc::default()),

@@ -85,7 +85,7 @@ fn parse_key(text: &str) -> Result<Key, Failure> {
 /// A key that a person may write to.
 fn own_key(text: &str) -> Result<Key, Failure> {
     let key = parse_key(text)?;
-    if key.is_internal() {
+    if key.is_internal() || key.is_of_users() {
         let message = format!("`{key}` belongs to the lake itself and is not written by hand");
         return Err(Failure::new(
             ExitCode::Usage,

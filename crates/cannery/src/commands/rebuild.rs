@@ -1,4 +1,6 @@
-//! `cannery rebuild`: the catalog is made anew, from the lake alone.
+//! `cannery rebuild`: the catalog is made anew, from the lake alone, and so are the names of users' objects.
+
+mod objects;
 
 use cannery_catalog::{Beside, Difference, Filter};
 use cannery_pipeline::rebuild::{Damaged, Progress, RebuildReport, Rebuilder, Rebuilt};
@@ -14,6 +16,18 @@ use crate::output::counted;
 use crate::plant;
 
 pub(crate) async fn run(args: &RebuildArgs, context: &Context) -> Result<ExitCode, Failure> {
+    if args.objects {
+        objects::rebuild(objects::When::Always, context).await?;
+        return Ok(ExitCode::Ok);
+    }
+    let code = catalog(args, context).await?;
+    if !args.verify {
+        objects::rebuild(objects::When::Behind, context).await?;
+    }
+    Ok(code)
+}
+
+async fn catalog(args: &RebuildArgs, context: &Context) -> Result<ExitCode, Failure> {
     let works = Works::existing(context).await?;
     let rebuilder = Rebuilder {
         plant: works.plant.clone(),

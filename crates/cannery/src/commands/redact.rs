@@ -42,7 +42,7 @@ async fn show(args: &RedactArgs, redactor: &Redactor, context: &Context) -> Resu
         let value = json!({ "uid": args.uid, "archive": key });
         context.output.event("holds", key.as_str(), &value);
     }
-    redactor.expect_cans(&args.uid).await?;
+    redactor.expect_possible(&args.uid).await?;
     Ok(!holders.is_empty())
 }
 

@@ -12,7 +12,7 @@ use cannery_lake::LakeMetrics;
 use cannery_runtime::tasks::Stopped;
 use cannery_runtime::workspace::WorkspaceLock;
 use cannery_runtime::{RealDisk, Tasks};
-use cannery_serve::{Audience, NextStep, Notices, Section, Shell};
+use cannery_serve::{Audience, NextStep, Notices, Section, Shell, TlsFiles};
 use prometheus_client::registry::Registry;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -24,6 +24,7 @@ use super::line_watch::LineWatch;
 use super::reload::Reloads;
 use super::spool_watch::{SpoolWatch, Until};
 use super::{Context, Patience, collect, reload, signals};
+use crate::api_service::ApiService;
 use crate::cli::UpArgs;
 use crate::config::Config;
 use crate::config::journal::PIPELINE_JOURNAL;
@@ -38,6 +39,9 @@ const COMMAND: &str = "cannery up";
 
 /// What a spool may take beyond its own limit.
 const FLUSH_MARGIN: Duration = Duration::from_secs(5);
+
+/// How long the start waits for users' objects.
+const OPEN_LIMIT: Duration = Duration::from_secs(15);
 
 /// How long journals may take to close even when the tasks used up all the time.
 const CLOSE_AT_LEAST: Duration = Duration::from_secs(1);
@@ -93,6 +97,7 @@ struct Plant<'a> {
     archive: Option<Arc<ArchiveWatch>>,
     pipeline_metrics: PipelineMetrics,
     notices: Notices,
+    api: ApiService<'a>,
     reloads: Reloads,
 }
 
@@ -135,7 +140,9 @@ impl<'a> Plant<'a> {
         let entries = Arc::clone(&journals);
         let journal = move || entries.journal(PIPELINE_JOURNAL);
         let archive = ArchiveWatch::new(config, &recipe, &lakes, journal, context);
+        let notices = Notices::new();
         Ok(Self {
+            api: ApiService::new(config, context, &notices),
             config,
             context,
             tasks: Tasks::new(clock, stop.clone()),
@@ -150,7 +157,7 @@ impl<'a> Plant<'a> {
             recipe,
             archive,
             pipeline_metrics: PipelineMetrics::default(),
-            notices: Notices::new(),
+            notices,
             reloads: Reloads::new(&context.clock),
         })
     }
@@ -160,7 +167,18 @@ impl<'a> Plant<'a> {
         // A person looks there while a store does not answer.
         let shell = self.shell();
         let serve = &self.config.serve;
-        let dashboard = shell.listen(serve.listen, Audience::Main).await?;
+        let dashboard = match &serve.tls {
+            None => shell.listen(serve.listen, Audience::Main).await?,
+            Some(tls) => {
+                let files = TlsFiles {
+                    certificate: tls.certificate.clone(),
+                    key: tls.key.clone(),
+                };
+                shell
+                    .listen_tls(serve.listen, Audience::Main, &files)
+                    .await?
+            }
+        };
         let monitoring = match serve.monitoring_listen {
             Some(address) => Some(shell.listen(address, Audience::Monitoring).await?),
             None => None,
@@ -169,11 +187,18 @@ impl<'a> Plant<'a> {
             Some(address) => Some(shell.listen(address, Audience::Admin).await?),
             None => None,
         };
+        let scheme = if serve.tls.is_some() { "https" } else { "http" };
+        let url = format!("{scheme}://{dashboard}/");
         let starting = async {
             // They keep what they download on the disk until the lake is known: a store that is down does not hold them up.
             self.feeds.start(&self.tasks).await?;
             self.lakes.first().await?;
             self.journals.first(journals, &self.tasks).await?;
+            if self.lakes.identity().is_some() {
+                // What takes longer is tried again later, and holds up nobody else.
+                let opening = self.api.try_open(self.lakes.mirrors(), &url);
+                self.context.clock.timeout(OPEN_LIMIT, opening).await.ok();
+            }
             self.spools
                 .start(&self.lakes, &self.tasks, Until::Stopped)
                 .await
@@ -200,14 +225,19 @@ impl<'a> Plant<'a> {
         };
         let told = (&self.notices, &self.reloads);
         reload::follow(&self.tasks, self.context, loaded, told, apply)?;
-        self.greet(&format!("http://{dashboard}/"), monitoring, admin);
+        self.greet(&url, monitoring, admin);
+        self.api.invite(&url);
         let opening = async {
             tokio::select! {
                 () = self.stop.cancelled() => {}
                 () = self.journals.keep_opening(journals, &self.tasks) => {}
             }
         };
-        tokio::join!(opening, self.run_line());
+        let is_reached = || self.lakes.identity().is_some();
+        let objects = self
+            .api
+            .run(self.lakes.mirrors(), is_reached, &url, &self.stop);
+        tokio::join!(opening, objects, self.run_line());
         Ok(Served::ToTheEnd)
     }
 
@@ -246,6 +276,7 @@ impl<'a> Plant<'a> {
             shell = shell.section(Arc::clone(archive) as Arc<dyn Section>);
         }
         shell
+            .api(self.api.slot())
             .notices(&self.notices)
             .on_shutdown(move || stop.cancel())
             .section(Arc::clone(&self.journals) as Arc<dyn Section>)

@@ -22,7 +22,7 @@ use crate::failure::{ExitCode, Failure};
 use crate::journals::Journals;
 use crate::lakes::{self, Tools};
 use crate::output::counted;
-use crate::pipeline::{Pace, Pipeline, PipelineMetrics, Recipe, Site};
+use crate::pipeline::{Pace, Pipeline, PipelineMetrics, Recipe, Site, Waiting};
 
 /// How long tasks may take beyond the stages.
 const MARGIN: Duration = Duration::from_secs(5);
@@ -128,9 +128,12 @@ impl Work<'_> {
         lakes: &Arc<LakeWatch>,
     ) -> Result<Summary, Failure> {
         if self.args.once {
-            let summary = pipeline.drain(&self.stop).await?;
-            self.tell_waiting(pipeline).await?;
-            return Ok(summary);
+            let say = |waiting: &Waiting| self.say_waiting("settling", waiting);
+            let drained = pipeline.drain(&self.stop, say).await?;
+            for waiting in &drained.waiting {
+                self.say_waiting("waiting", waiting);
+            }
+            return Ok(drained.summary);
         }
         self.serve(pipeline, recipe, lakes).await?;
         let watch = Arc::clone(lakes);
@@ -198,14 +201,8 @@ impl Work<'_> {
         self.context.output.event("started", text, &value);
     }
 
-    /// What waits for its date; with a reason to come back.
-    async fn tell_waiting(&self, pipeline: &Pipeline) -> Result<(), Failure> {
-        for (stage, count) in pipeline.waiting().await? {
-            let text = format!("waiting: {count} of stage {stage}");
-            let value = json!({ "stage": stage, "count": count });
-            self.context.output.event("waiting", text, &value);
-        }
-        Ok(())
+    fn say_waiting(&self, event: &str, waiting: &Waiting) {
+        self.context.output.event(event, waiting.text(), waiting);
     }
 
     fn end(&self, summary: Worked, is_asked: bool, stopped: &Stopped) -> Result<ExitCode, Failure> {
@@ -218,7 +215,7 @@ impl Work<'_> {
             .map(|(stage, count)| format!("{count} {stage}"))
             .collect();
         let done = match done.is_empty() {
-            true => "nothing to do".to_owned(),
+            true => "nothing left to do".to_owned(),
             false => format!("done: {}", done.join(", ")),
         };
         let value =

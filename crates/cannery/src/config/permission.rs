@@ -97,6 +97,7 @@ fn file_key(raw: &RawConfig, workspace: Option<&Path>) -> Option<String> {
         ("state", is_file(raw.state.as_ref())),
         ("pipeline.rules", raw.pipeline.rules.is_some()),
         ("pipeline.features", raw.pipeline.features.is_some()),
+        ("serve.tls", raw.serve.tls.is_some()),
     ];
     let one = one.into_iter().find(|(_, names_file)| *names_file);
     let mut storages = raw.object_storage.iter();

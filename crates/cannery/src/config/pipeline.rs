@@ -2,15 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use cannery_formats::archive::FRAME_BYTES;
 use cannery_formats::can::CAN_BYTES;
 use cannery_formats::frames::{FrameCodec, FrameEncoder};
+use cannery_lake::Address;
 use cannery_pipeline::line;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::ConfigError;
+use super::storage::Storage;
 use super::units::{Bytes, Span};
 
 mod inputs;
@@ -26,6 +29,7 @@ const FRAME_BYTES_MIN: u64 = 4 << 10;
 const FRAME_BYTES_MAX: u64 = 16 << 20;
 const CAN_BYTES_MIN: u64 = 1 << 20;
 const CAN_BYTES_MAX: u64 = 1 << 30;
+const REPORTS_SETTLE: Span = Span(Duration::from_secs(2));
 const MEMORY_BUDGET: Bytes = Bytes(1 << 30);
 const MEMORY_BUDGET_MIN: u64 = 1 << 20;
 
@@ -36,6 +40,8 @@ pub(crate) struct RawPipeline {
     /// Where reports come from; an empty list turns the pipeline off. Default: the folder reports-raw of the workspace, and the
     /// bundles of all spools and the hours of all feeds that are in the lake
     pub(crate) inputs: Option<Vec<RawInput>>,
+    /// A report file in a folder is taken once it has not been changed for so long; before, it may be half written. Default: 2s
+    pub(crate) reports_settle: Option<Span>,
     /// Whether report files are removed once their bucket is sealed and the cans that hold them were read from end to end. Default: false
     pub(crate) reports_remove: Option<bool>,
     /// Which object storage has cans, and which has archives.
@@ -48,6 +54,9 @@ pub(crate) struct RawPipeline {
     pub(crate) frame_bytes: Option<Bytes>,
     /// How long reports are gathered before they are canned, and how long tables by date wait for the next change. Default: 2m
     pub(crate) debounce: Option<Span>,
+    /// How long reports are gathered while their bucket has few cans of their kind; with every can it takes longer, up to
+    /// `debounce`. Default: the same as `debounce`; 1s if that is not set and every object storage is a folder
+    pub(crate) debounce_min: Option<Span>,
     /// How long a steady stream of changes may put off the same work. Default: 5m
     pub(crate) max_delay: Option<Span>,
     /// How long after its day a bucket is sealed, and how long what was replaced is kept for who reads it. Default: 24h
@@ -84,12 +93,14 @@ pub(crate) enum CodecName {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct PipelineConfig {
     pub(crate) inputs: Vec<Input>,
+    pub(crate) reports_settle: Span,
     pub(crate) reports_remove: bool,
     pub(crate) storage: Stores,
     pub(crate) codec: Codec,
     pub(crate) can_bytes: Bytes,
     pub(crate) frame_bytes: Bytes,
     pub(crate) debounce: Span,
+    pub(crate) debounce_min: Span,
     pub(crate) max_delay: Span,
     pub(crate) grace: Span,
     pub(crate) keep: KeepConfig,
@@ -119,20 +130,24 @@ impl Codec {
     }
 }
 
-/// `storages` are the ids of the object storages.
 pub(super) fn check(
     raw: RawPipeline,
     workspace: &Path,
-    storages: &[&str],
+    storages: &[Storage],
 ) -> Result<PipelineConfig, ConfigError> {
-    check_all(raw, workspace, storages)
+    let ids: Vec<&str> = storages.iter().map(|one| one.id.as_str()).collect();
+    let is_folder = |one: &Storage| matches!(one.url, Address::File(_) | Address::Memory);
+    let lists_for_free = storages.iter().all(is_folder);
+    check_all(raw, workspace, &ids, lists_for_free)
         .map_err(|reason| ConfigError::new(0, reason).below("pipeline"))
 }
 
+/// `storages` are the ids of the object storages. Where a listing costs nothing, it is looked for reports more often.
 fn check_all(
     raw: RawPipeline,
     workspace: &Path,
     storages: &[&str],
+    lists_for_free: bool,
 ) -> Result<PipelineConfig, String> {
     let name = raw.codec.name.unwrap_or_default();
     let level = raw.codec.level.unwrap_or(match name {
@@ -151,7 +166,17 @@ fn check_all(
     if !(FRAME_BYTES_MIN..=FRAME_BYTES_MAX).contains(&frame_bytes.0) {
         return Err("`frame_bytes` must be between 4KiB and 16MiB".to_owned());
     }
+    let debounce_min = match (raw.debounce_min, raw.debounce) {
+        (None, None) if lists_for_free => Some(Span(line::DEBOUNCE_MIN)),
+        (min, _) => min,
+    };
     let debounce = raw.debounce.unwrap_or(Span(line::DEBOUNCE));
+    let debounce_min = debounce_min.unwrap_or(debounce);
+    if debounce_min.0 > debounce.0 {
+        return Err(format!(
+            "`debounce_min` ({debounce_min}) must not be longer than `debounce` ({debounce})"
+        ));
+    }
     let max_delay = raw.max_delay.unwrap_or(Span(line::MAX_DELAY));
     if max_delay.0 < debounce.0 {
         return Err(format!(
@@ -174,12 +199,14 @@ fn check_all(
     }
     Ok(PipelineConfig {
         inputs,
+        reports_settle: raw.reports_settle.unwrap_or(REPORTS_SETTLE),
         reports_remove,
         storage: stores::check(raw.storage, storages)?,
         codec,
         can_bytes,
         frame_bytes,
         debounce,
+        debounce_min,
         max_delay,
         grace: raw.grace.unwrap_or(Span(line::GRACE)),
         keep: KeepConfig::check(raw.keep)?,
@@ -195,7 +222,29 @@ mod tests {
 
     fn checked(text: &str) -> Result<PipelineConfig, String> {
         let raw: RawPipeline = serde_json::from_str(text).unwrap();
-        check_all(raw, Path::new("w"), &["main", "open"])
+        check_all(raw, Path::new("w"), &["main", "open"], false)
+    }
+
+    #[test]
+    fn where_a_listing_costs_nothing_reports_are_gathered_for_a_moment_unless_a_time_is_set() {
+        for (text, is_free, gathered) in [
+            ("{}", true, "1s to 2m"),
+            ("{}", false, "2m to 2m"),
+            (r#"{"debounce": "2m"}"#, true, "2m to 2m"),
+            (r#"{"debounce": "0s"}"#, true, "0s to 0s"),
+            (r#"{"debounce_min": "5s"}"#, true, "5s to 2m"),
+            (r#"{"debounce_min": "5s"}"#, false, "5s to 2m"),
+            (
+                r#"{"debounce_min": "0s", "debounce": "1m"}"#,
+                false,
+                "0s to 1m",
+            ),
+        ] {
+            let raw: RawPipeline = serde_json::from_str(text).unwrap();
+            let config = check_all(raw, Path::new("w"), &["main"], is_free).unwrap();
+            let found = format!("{} to {}", config.debounce_min, config.debounce);
+            assert_eq!(found, gathered, "{text} {is_free}");
+        }
     }
 
     #[test]
@@ -213,6 +262,7 @@ mod tests {
         assert_eq!(config.can_bytes, Bytes(64 << 20));
         assert_eq!(config.frame_bytes, Bytes(256 << 10));
         assert_eq!(config.debounce.to_string(), "2m");
+        assert_eq!(config.reports_settle.to_string(), "2s");
         assert_eq!(config.max_delay.to_string(), "5m");
         assert_eq!(config.grace.to_string(), "1d");
         assert_eq!(config.memory_budget, Bytes(1 << 30));
@@ -227,7 +277,7 @@ mod tests {
             r#"{"keep": {"*": {"canned": "1d"}, "ndt": {"autoclaved": "400d"}, "feed-subway": {"canned": "0s", "autoclaved": "30d"}}}"#,
             r#"{"storage": {"canned": "main", "autoclaved": "open"}}"#,
             r#"{"inputs": [{"reports": "lake:reports-raw"}, {"spools": ["ndt", "wehe/replay1"]}, {"feeds": ["subway"]}],
-                "debounce": "0s", "max_delay": "90s", "grace": "1h30m", "memory_budget": "300MiB"}"#,
+                "debounce": "1m", "debounce_min": "0s", "reports_settle": "1m30s", "max_delay": "90s", "grace": "1h30m", "memory_budget": "300MiB"}"#,
         ] {
             let config = checked(text).unwrap();
             let shown = serde_json::to_string(&config).unwrap();
@@ -242,6 +292,11 @@ mod tests {
             (r#"{"can_bytes": "1KiB"}"#, "`can_bytes`"),
             (r#"{"frame_bytes": "1GiB"}"#, "`frame_bytes`"),
             (r#"{"debounce": "6m"}"#, "`max_delay` (5m)"),
+            (r#"{"debounce_min": "3m"}"#, "`debounce_min` (3m)"),
+            (
+                r#"{"debounce_min": "2s", "debounce": "1s"}"#,
+                "`debounce` (1s)",
+            ),
             (r#"{"memory_budget": "1KiB"}"#, "`memory_budget`"),
             (r#"{"keep": {"a/b": {"canned": "1d"}}}"#, "`keep.a/b`"),
             (r#"{"keep": {"ndt": {}}}"#, "`keep.ndt` says nothing"),

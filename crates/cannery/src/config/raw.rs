@@ -112,6 +112,20 @@ pub(crate) struct RawServe {
     pub(crate) monitoring_listen: Option<String>,
     /// An address for an operator of this process, who may stop it there. Default: none
     pub(crate) admin_listen: Option<String>,
+    /// Whether a proxy stands in front of `listen`: then nobody counts as being on this machine. Default: false
+    pub(crate) proxied: bool,
+    /// The files for TLS on `listen`, which credentials from other machines need. Default: none, plain HTTP
+    pub(crate) tls: Option<RawTls>,
+}
+
+/// The files for TLS.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, expecting = "a map of keys")]
+pub(crate) struct RawTls {
+    /// The certificate in PEM, followed by those between it and one that clients know.
+    pub(crate) certificate: PathBuf,
+    /// Its private key in PEM.
+    pub(crate) key: PathBuf,
 }
 
 /// Remembered nowhere: only the password in it is a secret.

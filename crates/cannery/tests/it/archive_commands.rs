@@ -1,6 +1,7 @@
 //! Reports become cans, archives and rows of the catalog, one bucket at a time, by the commands of the real binary.
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use cannery_formats::archive::{Entry, IndexReader};
 use cannery_testkit::reports::{Options, write_bucket};
@@ -150,6 +151,97 @@ fn a_measurement_that_is_redacted_is_said_to_be_and_the_others_are_read() {
     assert_eq!(run(&["redact", unknown]).code, 10);
     let wrong = run(&["redact", uid, "--reason", "two\nlines"]);
     assert_eq!(wrong.code, 2, "{}", wrong.all());
+}
+
+/// Every public object, and every mark of a redaction.
+fn public(lake: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut folders = vec![lake.join("autoclaved"), lake.join(".cannery/redactions")];
+    let mut objects = BTreeMap::new();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).into_iter().flatten() {
+            let path = entry.unwrap().path();
+            match path.is_dir() {
+                true => folders.push(path),
+                false => drop(objects.insert(path.clone(), std::fs::read(path).unwrap())),
+            }
+        }
+    }
+    objects
+}
+
+/// Of two machines, only one has the newer rules, which drop what the older ones let pass.
+#[test]
+fn a_redaction_by_older_rules_or_by_none_is_refused_and_changes_nothing() {
+    let place = place();
+    let rules = std::fs::read_to_string(RULES).unwrap();
+    let newer = rules.replacen("version: 2026-11-16", "version: 2026-11-17", 1);
+    place.write(
+        "newer.rules",
+        newer + "\n  - op: drop\n    at: [probe_asn]\n",
+    );
+    let bridges = Path::new(RULES).with_file_name("bridges.yml");
+    place.write("bridges.yml", std::fs::read_to_string(bridges).unwrap());
+    for (name, rules) in [("new.yml", "rules: newer.rules, "), ("none.yml", "")] {
+        let config = format!("pipeline: {{{rules}features: '{FEATURES}', can_bytes: 1MiB}}\n");
+        place.write(name, config);
+    }
+    let folder = place.path("cannery-data/reports-raw");
+    write_bucket(&folder, DATE, Options::default()).unwrap();
+    let run = |arguments: &[&str], config: &str| {
+        place.run(&[arguments, &["--config-file", config]].concat())
+    };
+    let stages = |stages: &[&str], config: &str| {
+        for stage in stages {
+            let ran = run(&[stage, DATE], config);
+            assert_eq!(ran.code, 0, "{stage} {config}: {}", ran.all());
+        }
+    };
+    let lake = place.path("cannery-data/lake");
+    let is_shown = |uid: &str| {
+        run(&["get", uid], "new.yml")
+            .stdout
+            .contains("\"probe_asn\"")
+    };
+    stages(&["can", "autoclave", "centrifuge"], "c.yml");
+    let uids = uids(&lake);
+    let uid = uids.iter().find(|uid| is_shown(uid));
+    let uid = uid.expect("the older rules let it pass").as_str();
+    stages(&["autoclave", "centrifuge"], "new.yml");
+    assert!(!is_shown(uid));
+    let before = public(&lake);
+    for (config, by) in [
+        ("c.yml", "by rules of version `2026-11-16`"),
+        ("none.yml", "without rules"),
+    ] {
+        for more in [&["--dry-run"][..], &["--reason", "asked"]] {
+            let command = [&["redact", uid], more].concat();
+            let refused = run(&command, config);
+            assert_eq!(refused.code, 2, "{command:?} {config}: {}", refused.all());
+            let said = &refused.stderr;
+            for part in [
+                uid,
+                by,
+                "the lake has rules of version `2026-11-17`",
+                "here as well",
+            ] {
+                assert!(said.contains(part), "{part}: {said}");
+            }
+            assert!(public(&lake) == before, "{command:?} {config}");
+        }
+    }
+    let unknown = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+    for more in [&["--dry-run"][..], &["--reason", "asked"]] {
+        let absent = run(&[&["redact", unknown], more].concat(), "c.yml");
+        assert_eq!(absent.code, 10, "{}", absent.all());
+    }
+    let ran = run(&["redact", uid, "--reason", "asked"], "new.yml");
+    assert_eq!(ran.code, 0, "{}", ran.all());
+    assert_eq!(run(&["get", uid], "new.yml").code, 10);
+    for other in uids.iter().step_by(11) {
+        assert!(!is_shown(other), "{other}");
+    }
+    let checked = run(&["check"], "new.yml");
+    assert_eq!(checked.code, 0, "{}", checked.all());
 }
 
 #[test]

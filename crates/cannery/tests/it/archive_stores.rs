@@ -60,7 +60,7 @@ fn the_public_store_has_archives_and_nothing_else_and_all_can_be_read() {
     node.produce_some("2026/11/15", "a", 6);
     node.run_well(&["collect", "--once"]);
     node.place.write("note", "of a person");
-    node.run_well(&["lake", "put", "users/note", "note"]);
+    node.run_well(&["lake", "put", "notes/note", "note"]);
     node.run_well(&["work", "--once"]);
 
     let public = tops(&node.place.path("public"));
@@ -73,10 +73,10 @@ fn the_public_store_has_archives_and_nothing_else_and_all_can_be_read() {
     let private = names(&node.place.path("private"));
     let has = |begin: &str| private.iter().any(|name| name.starts_with(begin));
     assert!(has("canned/") && has(".cannery/lake-key") && has("autoload/"));
-    assert!(has("users/note") && !has("autoclaved/"), "{private:?}");
+    assert!(has("notes/note") && !has("autoclaved/"), "{private:?}");
     let copy = tops(&node.place.path("copy"));
     assert!(
-        copy.contains("autoload") && copy.contains("users"),
+        copy.contains("autoload") && copy.contains("notes"),
         "{copy:?}"
     );
 

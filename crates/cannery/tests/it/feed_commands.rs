@@ -60,7 +60,7 @@ pub(crate) fn with<'a>(command: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
 /// Collects until the server was asked often enough, and stops.
 pub(crate) fn collect(place: &Place, server: &FeedServer) {
     let up = place.up(&["--config-file", "c.yml"]);
-    for _ in 0..400 {
+    for _ in 0..2_400 {
         if ["/a", "/b", "/down"]
             .iter()
             .all(|path| server.requests(path).len() >= 12)

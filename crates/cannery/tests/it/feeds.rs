@@ -10,29 +10,20 @@ mod season;
 mod truth;
 mod world;
 
-use cannery_runtime::Rng;
 use cannery_testkit::feed_server::FeedServer;
 #[cfg(feature = "real-servers")]
 use cannery_testkit::long_run;
+use cannery_testkit::scenario_rng;
 use ground::Ground;
 use season::Season;
 use world::World;
 
-/// Chance that can be repeated: it says its seed, and `CANNERY_TEST_SEED` sets it.
-fn chance() -> Rng {
-    let seed = std::env::var("CANNERY_TEST_SEED").map_or_else(
-        |_| Rng::from_os().below(u64::MAX),
-        |seed| seed.parse().unwrap(),
-    );
-    println!("seed {seed}");
-    Rng::seeded(seed)
-}
-
 /// Runs a season where it may block.
-async fn run(season: Season, ground: Ground, feeds: usize) -> String {
+async fn run(name: &str, season: Season, ground: Ground, feeds: usize) -> String {
     let server = FeedServer::start().await.unwrap();
+    let rng = scenario_rng(name);
     let play = move || {
-        let mut world = World::new(ground, server, chance(), feeds);
+        let mut world = World::new(ground, server, rng, feeds);
         let events = season.run(&mut world);
         format!(
             "{} rounds, {feeds} feeds, {} stored bodies and {} that were seen; {events:?}",
@@ -55,7 +46,7 @@ async fn three_replicas_on_folders_lose_nothing() {
         ticks: 8,
         judged: 1,
     };
-    let did = run(season, Ground::folders(), 4).await;
+    let did = run("three replicas on folders", season, Ground::folders(), 4).await;
     println!("result: feeds, three replicas on folders: {did}: nothing lost, one archive an hour");
 }
 
@@ -65,15 +56,16 @@ async fn three_replicas_on_folders_lose_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn three_replicas_on_an_s3_server_lose_nothing() {
     if !long_run() {
-        return on_an_s3_server(8, 4).await;
+        return on_an_s3_server(0, 8, 4).await;
     }
-    for _ in 0..5 {
-        futures::future::join(on_an_s3_server(20, 20), on_an_s3_server(20, 20)).await;
+    for pair in 0..5 {
+        let season = |number| on_an_s3_server(number, 20, 20);
+        futures::future::join(season(2 * pair), season(2 * pair + 1)).await;
     }
 }
 
 #[cfg(feature = "real-servers")]
-async fn on_an_s3_server(rounds: usize, feeds: usize) {
+async fn on_an_s3_server(number: usize, rounds: usize, feeds: usize) {
     let season = Season {
         rounds,
         away: rounds / 4,
@@ -84,7 +76,7 @@ async fn on_an_s3_server(rounds: usize, feeds: usize) {
         judged: 4,
     };
     let ground = Ground::bucket(bucket::Bucket::new().await);
-    let did = run(season, ground, feeds).await;
+    let did = run(&format!("season {number}"), season, ground, feeds).await;
     println!(
         "result: feeds, three replicas on an S3 server: {did}: nothing lost, one archive an hour"
     );

@@ -31,13 +31,24 @@ mod feed_retrieve;
 mod feed_trouble;
 #[cfg(feature = "sim")]
 mod feeds;
+#[cfg(feature = "sim")]
+mod fixtures;
 mod history;
 mod journal;
 mod journal_page;
 mod lake;
+#[cfg(feature = "real-servers")]
+mod manta;
+#[cfg(feature = "sim")]
+mod objects_kill;
+#[cfg(feature = "real-servers")]
+mod openapi;
 mod program;
 mod secrets;
+mod stor;
 #[cfg(feature = "real-servers")]
 mod storage;
+mod tour;
 mod up;
 mod work;
+mod work_now;

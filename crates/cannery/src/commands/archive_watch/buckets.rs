@@ -264,14 +264,21 @@ impl ArchiveWatch {
             sum.0 += waiting;
             sum.1 += processing;
         }
-        let mut open = Table::new("What waits and runs", ["Stage", "Waiting", "Running"])
-            .empty("Nothing waits.");
+        let columns = ["Stage", "Waiting", "Running", "Next", "Because"];
+        let mut open = Table::new("What waits and runs", columns).empty("Nothing waits.");
         for (stage, (waiting, processing)) in stages {
             let history = address(&["history"], &[("stage", stage)]);
+            let (due, why) = match work.next.get(stage) {
+                Some((due, wait)) => (moment_of(Some(*due)), wait.to_string()),
+                None if waiting > 0 => ("now".to_owned(), String::new()),
+                None => Default::default(),
+            };
             open = open.row(vec![
                 Cell::code(stage).to(history),
                 Cell::number(waiting),
                 Cell::number(processing),
+                Cell::time(due),
+                Cell::prose(why),
             ]);
         }
         let mut given_up =

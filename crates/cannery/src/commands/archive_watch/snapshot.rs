@@ -8,8 +8,9 @@ use std::time::Duration;
 use cannery_catalog::{BadCount, Count};
 use cannery_formats::BucketDate;
 use cannery_journal::{Data, Entry, Journal, Query, Status};
+use cannery_pipeline::line::Wait;
 use cannery_pipeline::look::{Look, Looker};
-use cannery_pipeline::stage::Stage;
+use cannery_pipeline::stage::{Stage, StageKey};
 use cannery_state::{Execution, Filter};
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::Notify;
@@ -88,6 +89,8 @@ impl<T> Part<T> {
 pub(super) struct Work {
     /// By bucket (`-` without one) and stage: waiting and processing.
     pub(super) open: BTreeMap<(String, String), (u64, u64)>,
+    /// By stage: the date of what is due next, in milliseconds since 1970, and why it waits for it.
+    pub(super) next: BTreeMap<String, (i64, Wait)>,
     /// The keys that were given up, with when in milliseconds since 1970 and why; the first.
     pub(super) dead: Vec<(String, i64, String)>,
     /// How many of them each bucket has.
@@ -247,7 +250,7 @@ impl ArchiveWatch {
         let Some(journal) = (self.journal)() else {
             return Err("the journal of the pipeline is not open yet".to_owned());
         };
-        let work = work_of(&journal).await;
+        let work = work_of(&journal, self.debounce).await;
         work.map_err(|error| format!("the journal cannot be asked: {error}"))
     }
 
@@ -287,8 +290,9 @@ impl ArchiveWatch {
 }
 
 /// Goes through the journal, so far: what was given up first, so that it is seen however much waits.
-async fn work_of(journal: &Journal) -> Result<Work, cannery_journal::Error> {
+async fn work_of(journal: &Journal, debounce: Duration) -> Result<Work, cannery_journal::Error> {
     let mut work = Work::default();
+    let now = journal.now();
     for statuses in [
         vec![Status::Dead],
         vec![Status::Processing, Status::Waiting, Status::Blocked],
@@ -302,6 +306,9 @@ async fn work_of(journal: &Journal) -> Result<Work, cannery_journal::Error> {
             let page = journal.list(query.clone()).await?;
             for entry in &page.entries {
                 work.add(entry);
+                if entry.status == Status::Waiting && entry.meta.process > now {
+                    work.add_date(entry, debounce);
+                }
             }
             seen += page.entries.len();
             query.after = page.next;
@@ -318,6 +325,20 @@ async fn work_of(journal: &Journal) -> Result<Work, cannery_journal::Error> {
 }
 
 impl Work {
+    /// Notes until when an entry waits.
+    fn add_date(&mut self, entry: &Entry<Data>, debounce: Duration) {
+        let Ok(key) = entry.key.as_str().parse::<StageKey>() else {
+            return;
+        };
+        let due = entry.meta.process.as_millis();
+        let wait = Wait::of(&key, &entry.meta, debounce);
+        let next = self.next.entry(key.stage.name().to_owned());
+        let next = next.or_insert((due, wait));
+        if due < next.0 {
+            *next = (due, wait);
+        }
+    }
+
     fn add(&mut self, entry: &Entry<Data>) {
         let key = entry.key.as_str();
         let mut parts = key.split('/');

@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-use cannery_testkit::long_run;
+use cannery_testkit::{long_run, scenario_rng};
 
-use super::node::{Node, chance};
+use super::node::Node;
 
 const KILLED: i32 = -1;
 
 /// One life after the other, each ended one operation later than the one before: seal, journal, objects, receipt, removal.
 #[test]
 fn killed_at_every_operation_of_the_disk_every_file_is_there_exactly_once() {
-    let rng = chance();
+    let rng = scenario_rng("spool killed at every operation");
     let step = if long_run() { 1 } else { 10 };
     let node = Node::new();
     let mut number = 1 + rng.below(step);
@@ -55,7 +55,7 @@ fn lose_all_but_the_inventory(node: &Node) {
 #[test]
 fn killed_at_random_every_file_is_there_exactly_once() {
     let (kills, files) = if long_run() { (500, 100) } else { (50, 100) };
-    let rng = chance();
+    let rng = scenario_rng("spool killed at random");
     let node = Node::with(
         super::node::LOCAL_LAKE,
         "  bundle_age_max: 100ms\n  bundle_bytes_max: 20kB\n",

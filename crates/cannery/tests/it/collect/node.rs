@@ -6,7 +6,7 @@ use std::sync::Mutex;
 
 use cannery_formats::Digest;
 use cannery_runtime::disk::{Kind, Open, create_dir_all};
-use cannery_runtime::{Disk as _, RealDisk, Rng};
+use cannery_runtime::{Disk as _, RealDisk};
 use serde_json::json;
 
 use crate::program::{Place, Ran, pause, ran};
@@ -180,13 +180,6 @@ impl Node {
         let audited = ran(&mut command);
         assert_eq!(audited.code, 0, "{}\n{}", audited.snapshot(), self.log());
     }
-}
-
-/// Chance that can be repeated: it says its seed.
-pub(crate) fn chance() -> Rng {
-    let seed = Rng::from_os().below(u64::MAX);
-    println!("seed {seed}");
-    Rng::seeded(seed)
 }
 
 /// Makes a file so old that it is not left alone any more.

@@ -8,9 +8,9 @@ use cannery_runtime::disk::create_dir_all;
 use cannery_runtime::{Clock, RealDisk};
 use cannery_testkit::proxy::{Fault, FaultProxy};
 use cannery_testkit::s3::{S3Access, S3Server};
-use cannery_testkit::{long_run, tools};
+use cannery_testkit::{long_run, scenario_rng, tools};
 
-use super::node::{Node, chance, stop};
+use super::node::{Node, stop};
 use crate::program::ran;
 
 fn lake(access: &S3Access) -> String {
@@ -62,7 +62,7 @@ const SMALL: &str = "  bundle_age_max: 100ms\n  bundle_bytes_max: 20kB\n";
 async fn killed_at_random_every_file_is_in_the_bucket_exactly_once() {
     let (_server, proxy, lake) = server().await;
     let kills = if long_run() { 200 } else { 20 };
-    let (rng, clock) = (chance(), Clock::real());
+    let (rng, clock) = (scenario_rng("bucket killed at random"), Clock::real());
     let mut node = Node::with(&lake, SMALL);
     for kill in 0..kills {
         let mut child = node.start(&[]);

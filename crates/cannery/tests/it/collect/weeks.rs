@@ -3,9 +3,10 @@
 use std::process::Child;
 use std::time::SystemTime;
 
+use cannery_testkit::scenario_rng;
 use jiff::{SignedDuration, Timestamp};
 
-use super::node::{LOCAL_LAKE, Node, chance};
+use super::node::{LOCAL_LAKE, Node};
 use crate::program::{Place, pause};
 
 const STEP: SignedDuration = SignedDuration::from_hours(3);
@@ -61,7 +62,7 @@ fn two_weeks_lose_nothing_and_ship_nothing_twice() {
         LOCAL_LAKE,
         "  bundle_age_max: 1h\n  scan_interval: 5m\n",
     );
-    let rng = chance();
+    let rng = scenario_rng("two weeks of a spool");
     let mut child = node.start(&[]);
     for step in 0..STEPS {
         let now = start + STEP * step;

@@ -2,10 +2,9 @@
 
 use cannery_formats::Digest;
 use cannery_formats::feed::{DownloadName, FeedId};
-use cannery_testkit::long_run;
+use cannery_testkit::{long_run, scenario_rng};
 use jiff::{SignedDuration, Timestamp};
 
-use super::chance;
 use super::ground::Ground;
 use super::replica::Replica;
 use super::truth::Truth;
@@ -47,7 +46,7 @@ fn survives(replica: &Replica, command: &str, number: u64) -> bool {
 
 #[test]
 fn killed_at_every_operation_of_the_disk_every_body_is_in_the_one_archive_of_its_hour() {
-    let rng = chance();
+    let rng = scenario_rng("feeds killed at every operation");
     let step = if long_run() { 1 } else { 10 };
     let (ground, mut truth) = (Ground::folders(), Truth::default());
     let replica = Replica::new("r1", &config(&ground), &[]);

@@ -1,0 +1,175 @@
+//! How fast the objects of users are served and stored by the real program, beside nginx with the same bytes in files, and beside what the
+//! disk allows.
+//!
+//! Ours and the reference are measured in the same run, in turns. Rates: higher is better, and a ratio of 1 means as fast as the
+//! reference. The client shares the machine with both. `CANNERY_BENCH_QUICK=1` shows that the bench works, not how fast anything is.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a bench that meets an error has no numbers to give"
+)]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the reference is the plain call itself"
+)]
+
+mod client;
+#[path = "../../../lake/benches/lake/row.rs"]
+mod row;
+mod servers;
+
+use std::io::Write as _;
+use std::path::Path;
+use std::time::Instant;
+
+use client::Connection;
+use row::{Row, Table};
+use servers::Servers;
+
+const KIB: usize = 1024;
+const MIB: usize = 1024 * KIB;
+
+/// Objects that are read in turns, so that not one of them alone is in some cache.
+const SMALL_OBJECTS: usize = 100;
+
+struct Effort {
+    rounds: usize,
+    gets: usize,
+    puts: usize,
+    large: usize,
+}
+
+fn main() {
+    let quick = std::env::var_os("CANNERY_BENCH_QUICK").is_some_and(|value| value == "1");
+    let effort = match quick {
+        true => Effort {
+            rounds: 1,
+            gets: 1_000,
+            puts: 100,
+            large: 80 * MIB,
+        },
+        false => Effort {
+            rounds: 3,
+            gets: 40_000,
+            puts: 4_000,
+            large: 256 * MIB,
+        },
+    };
+    let servers = Servers::start();
+    for number in 0..SMALL_OBJECTS {
+        servers.store(&format!("small{number}"), &content(10 * KIB, number));
+    }
+    servers.store("large", &content(effort.large, 0));
+    let mut table = Table::begin();
+    table.add(small(&servers, &effort));
+    table.add(large(&servers, &effort));
+    table.add(put(&servers, &effort));
+    table.end();
+    println!(
+        "memory of the server: {} MiB",
+        servers.resident_bytes() / MIB as u64
+    );
+}
+
+/// Bytes that do not compress; another beginning for each number.
+fn content(bytes: usize, number: usize) -> Vec<u8> {
+    let mut state = number as u64 + 0x9e37_79b9_7f4a_7c15;
+    let mut content = Vec::with_capacity(bytes + 8);
+    while content.len() < bytes {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        content.extend_from_slice(&state.to_le_bytes());
+    }
+    content.truncate(bytes);
+    content
+}
+
+/// `count` by the seconds that this takes on so many threads, each of which does its share.
+fn rate(threads: usize, count: usize, work: impl Fn(usize, usize) + Sync) -> f64 {
+    let start = Instant::now();
+    std::thread::scope(|scope| {
+        for thread in 0..threads {
+            let work = &work;
+            scope.spawn(move || work(thread, count / threads));
+        }
+    });
+    count as f64 / start.elapsed().as_secs_f64()
+}
+
+fn small(servers: &Servers, effort: &Effort) -> Row {
+    let get = |address: &str, prefix: &str| {
+        rate(64, effort.gets, |thread, share| {
+            let mut connection = Connection::open(address);
+            for number in 0..share {
+                let name = format!("{prefix}small{}", (thread * 7 + number) % SMALL_OBJECTS);
+                assert_eq!(connection.get(&name), 10 * KIB as u64);
+            }
+        })
+    };
+    Row::measure(
+        "GET of 10 KiB objects, 64 connections / nginx (goal: 0.4)",
+        "per second",
+        effort.rounds,
+        || get(&servers.ours, "/local/public/"),
+        || get(&servers.nginx, "/"),
+    )
+}
+
+fn large(servers: &Servers, effort: &Effort) -> Row {
+    let get = |address: &str, path: &str| {
+        let mib = effort.large / MIB;
+        rate(1, mib, |_, _| {
+            let bytes = Connection::open(address).get(path);
+            assert_eq!(bytes, effort.large as u64);
+        })
+    };
+    Row::measure(
+        "GET of 256 MiB, one connection / nginx (goal: 0.8)",
+        "MiB per second",
+        effort.rounds,
+        || get(&servers.ours, "/local/public/large"),
+        || get(&servers.nginx, "/large"),
+    )
+}
+
+fn put(servers: &Servers, effort: &Effort) -> Row {
+    let body = content(4 * KIB, 0);
+    let round = std::sync::atomic::AtomicUsize::new(0);
+    let next = || round.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let ours = || {
+        let round = next();
+        rate(16, effort.puts, |thread, share| {
+            let mut connection = Connection::open(&servers.ours);
+            for number in 0..share {
+                let path = format!("/local/stor/put{round}-{thread}-{number}");
+                connection.put(&path, &servers.token, &body);
+            }
+        })
+    };
+    let reference = || {
+        let folder = servers.folder.path().join(format!("plain{}", next()));
+        std::fs::create_dir(&folder).unwrap();
+        rate(16, effort.puts, |thread, share| {
+            for number in 0..share {
+                write_durably(&folder, &format!("{thread}-{number}"), &body);
+            }
+        })
+    };
+    Row::measure(
+        "PUT of 4 KiB objects, 16 clients / write, fsync, rename, fsync by 16 threads (goal: 0.4)",
+        "per second",
+        effort.rounds,
+        ours,
+        reference,
+    )
+}
+
+fn write_durably(folder: &Path, name: &str, body: &[u8]) {
+    let (temp, path) = (folder.join(format!("{name}.new")), folder.join(name));
+    let mut file = std::fs::File::create(&temp).unwrap();
+    file.write_all(body).unwrap();
+    file.sync_all().unwrap();
+    std::fs::rename(&temp, &path).unwrap();
+    std::fs::File::open(folder).unwrap().sync_all().unwrap();
+}
