@@ -11,8 +11,8 @@ its numbers go to `bench/<name>.jsonl` in cargo's output folder, one JSON object
 
 Usage: cargo xtask bench [OPTIONS] [NAME]...
 
-Names: archive, catalog, feeds, journal, lake, sanitise, spool (default: all). `archive` and `journal` need
-what `cargo xtask setup --long` brings.
+Names: archive, catalog, feeds, journal, lake, sanitise, serve, spool (default: all). `archive`, `journal` and `serve`
+need what `cargo xtask setup --long` brings.
 
 Options:
   --quick   small counts: shows that the benchmark works, not how fast anything is
@@ -59,6 +59,10 @@ const BENCHES: &[Bench] = &[
     Bench {
         name: "sanitise",
         packages: &["cannery-sanitise"],
+    },
+    Bench {
+        name: "serve",
+        packages: &["cannery"],
     },
     Bench {
         name: "spool",
@@ -188,7 +192,7 @@ mod tests {
         };
         assert_eq!(
             error.to_string(),
-            "no benchmark `lke`; there are: archive, catalog, feeds, journal, lake, sanitise, spool"
+            "no benchmark `lke`; there are: archive, catalog, feeds, journal, lake, sanitise, serve, spool"
         );
         assert_eq!(chosen(&[]).ok().map(|all| all.len()), Some(BENCHES.len()));
     }

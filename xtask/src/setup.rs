@@ -56,9 +56,7 @@ pub(crate) fn install(places: &Places, long: bool) -> Result<()> {
     let mut stamp = Stamp::load(&tools);
     let mut changed = packages::install(&tools, long)?;
     changed |= python::install(&tools, long, &mut stamp)?;
-    if long {
-        changed |= node::install(&tools, &mut stamp)?;
-    }
+    changed |= node::install(&tools, long, &mut stamp)?;
     say(if changed {
         "setup: ready"
     } else {

@@ -32,8 +32,9 @@ Usage: cargo xtask test [OPTIONS]
 
 Options:
   --quick       what needs no server
-  --long        the full counts, and the servers that take long to install;
-                writes docs/results/long.md
+  --long        the full counts, new seeds, and the servers that take long to
+                install; writes docs/results/long.md; what a property test finds
+                is saved below proptest-regressions/: commit it
   --only STEP   one step alone
 
 Examples:

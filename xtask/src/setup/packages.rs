@@ -29,7 +29,7 @@ const PACKAGES: &[Package] = &[
     // What others read our archives with.
     Package::always("lz4", Brings::Program("lz4")),
     Package::always("zstd", Brings::Program("zstd")),
-    Package::long("npm", Brings::Program("npm")),
+    Package::always("npm", Brings::Program("npm")),
     Package::long("radosgw", Brings::Program("radosgw")),
     Package::long("ceph-mon", Brings::Program("ceph-mon")),
     Package::long("ceph-osd", Brings::Program("ceph-osd")),
@@ -37,6 +37,7 @@ const PACKAGES: &[Package] = &[
     Package::long("ceph-common", Brings::Program("ceph")),
     // For benchmarks.
     Package::long("beanstalkd", Brings::Program("beanstalkd")),
+    Package::long("nginx", Brings::Program("nginx")),
     // Its library lets ratarmount read LZ4.
     Package::long("libarchive-tools", Brings::Program("bsdtar")),
 ];
@@ -134,12 +135,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bare_machine_needs_five_packages_and_thirteen_for_the_long_run() {
+    fn a_bare_machine_needs_six_packages_and_fourteen_for_the_long_run() {
         assert_eq!(
             missing(false, |_| false),
-            ["postgresql", "chromium", "python3-venv", "lz4", "zstd"]
+            [
+                "postgresql",
+                "chromium",
+                "python3-venv",
+                "lz4",
+                "zstd",
+                "npm"
+            ]
         );
-        assert_eq!(missing(true, |_| false).len(), 13);
+        assert_eq!(missing(true, |_| false).len(), 14);
     }
 
     #[test]

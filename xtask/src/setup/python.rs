@@ -40,6 +40,11 @@ const TOOLS: &[Tool] = &[
         brings: Brings::Module("lz4.frame"),
         long_only: false,
     },
+    Tool {
+        requirement: "schemathesis>=4,<5",
+        brings: Brings::Program("schemathesis"),
+        long_only: false,
+    },
     // For benchmarks.
     Tool {
         requirement: "ratarmountcore>=0.11,<0.12",

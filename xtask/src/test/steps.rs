@@ -1,5 +1,7 @@
 //! Which steps there are and which of them a run of each size has.
 
+use std::hash::{BuildHasher as _, RandomState};
+
 use crate::failure::{Failure, Result};
 use crate::shell::Cmd;
 
@@ -113,10 +115,23 @@ fn servers(size: Size) -> Work {
     match size {
         Size::Quick | Size::Full => cargo("test --workspace --all-features"),
         // Without `--show-output` cargo hides what a passing test prints, and the results with it.
-        Size::Long => Work::CargoWithResults(
-            words("test --workspace --all-features -- --show-output").env("CANNERY_TEST_LONG", "1"),
-        ),
+        Size::Long => {
+            let seed = new_seed().to_string();
+            Work::CargoWithResults(
+                words("test --workspace --all-features -- --show-output")
+                    .env("CANNERY_TEST_LONG", "1")
+                    .env("CANNERY_TEST_SEED", &seed)
+                    .env("PROPTEST_RNG_SEED", &seed),
+            )
+        }
     }
+}
+
+/// New for each long run, and shown with its command, so that what it finds can be found again. What a property test finds is
+/// also saved as a regression beside its code, to be committed.
+fn new_seed() -> u64 {
+    // Its keys come from the operating system.
+    RandomState::new().hash_one(())
 }
 
 fn cargo(line: &str) -> Work {

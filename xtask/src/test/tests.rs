@@ -28,13 +28,13 @@ fn any_step_runs_alone_whatever_the_size() {
 }
 
 #[test]
-fn only_the_long_run_sets_the_full_counts_and_shows_output() {
+fn only_the_long_run_has_the_full_counts_new_seeds_and_shows_output() {
     let servers = |size| steps::plan(size, Some("servers")).unwrap()[0].command();
     assert_eq!(servers(Size::Full), "cargo test --workspace --all-features");
-    assert_eq!(
-        servers(Size::Long),
-        "CANNERY_TEST_LONG=1 cargo test --workspace --all-features -- --show-output"
-    );
+    let long = servers(Size::Long);
+    assert!(long.starts_with("CANNERY_TEST_LONG=1 CANNERY_TEST_SEED="));
+    assert!(long.ends_with(" cargo test --workspace --all-features -- --show-output"));
+    assert_ne!(long, servers(Size::Long), "each long run has new seeds");
 }
 
 #[test]

@@ -14,6 +14,7 @@ const LAYERS: &[&[&str]] = &[
         "cannery-state",
         "cannery-sanitise",
     ],
+    &["cannery-objects"],
     &["cannery-collect", "cannery-pipeline", "cannery-jobs"],
     &["cannery-serve"],
     &["cannery"],
