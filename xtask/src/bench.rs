@@ -18,7 +18,7 @@ Options:
   --quick   small counts: shows that the benchmark works, not how fast anything is
 
 CANNERY_BENCH_GB=10 takes 10 GB of text through the stages of `archive`, after 0.1 and 1.
-CANNERY_BENCH_SECONDS=600 asks the feeds of `feeds` for so long.
+CANNERY_BENCH_SECONDS=600 asks the feeds of `feeds` for so long, and lets slow clients at `serve` for so long.
 CANNERY_BENCH_FILES=1000000 drains so many files by `spool` alone, for its memory.
 CANNERY_BENCH_ONLY=<part>,... measures parts of `journal` only: embedded, postgres, sqlite, beanstalkd, pgbench (the sides of
 its comparisons), wake, space, held.

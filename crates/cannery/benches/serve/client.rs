@@ -32,9 +32,10 @@ impl Connection {
         self.skip(length)
     }
 
-    pub(crate) fn put(&mut self, path: &str, token: &str, body: &[u8]) {
+    /// A request with a body; its status.
+    pub(crate) fn send(&mut self, method: &str, path: &str, token: &str, body: &[u8]) -> u16 {
         let mut request = format!(
-            "PUT {path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {token}\r\nContent-Length: {}\r\n\r\n",
+            "{method} {path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {token}\r\nContent-Length: {}\r\n\r\n",
             self.host,
             body.len()
         )
@@ -42,8 +43,8 @@ impl Connection {
         request.extend_from_slice(body);
         self.stream.get_mut().write_all(&request).unwrap();
         let (status, length) = self.head();
-        assert_eq!(status, 204, "{path}");
         self.skip(length);
+        status
     }
 
     /// Status and length of an answer.

@@ -17,14 +17,15 @@ mod client;
 #[path = "../../../lake/benches/lake/row.rs"]
 mod row;
 mod servers;
+mod soak;
 
 use std::io::Write as _;
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use client::Connection;
 use row::{Row, Table};
-use servers::Servers;
+use servers::{Servers, resident_bytes};
 
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;
@@ -37,6 +38,9 @@ struct Effort {
     gets: usize,
     puts: usize,
     large: usize,
+    /// Objects that are each read once after the caches of the disk were emptied.
+    cold: usize,
+    soak: Duration,
 }
 
 fn main() {
@@ -47,12 +51,16 @@ fn main() {
             gets: 1_000,
             puts: 100,
             large: 80 * MIB,
+            cold: 100,
+            soak: Duration::from_secs(12),
         },
         false => Effort {
             rounds: 3,
             gets: 40_000,
             puts: 4_000,
             large: 256 * MIB,
+            cold: 2_000,
+            soak: Duration::from_secs(600),
         },
     };
     let servers = Servers::start();
@@ -62,13 +70,17 @@ fn main() {
     servers.store("large", &content(effort.large, 0));
     let mut table = Table::begin();
     table.add(small(&servers, &effort));
+    table.add(cold(&servers, &effort));
     table.add(large(&servers, &effort));
     table.add(put(&servers, &effort));
     table.end();
     println!(
         "memory of the server: {} MiB",
-        servers.resident_bytes() / MIB as u64
+        resident_bytes(servers.ours.pid()) / MIB as u64
     );
+    drop(servers);
+    let seconds = std::env::var("CANNERY_BENCH_SECONDS").map(|seconds| seconds.parse().unwrap());
+    soak::run(seconds.map_or(effort.soak, Duration::from_secs));
 }
 
 /// Bytes that do not compress; another beginning for each number.
@@ -111,7 +123,33 @@ fn small(servers: &Servers, effort: &Effort) -> Row {
         "GET of 10 KiB objects, 64 connections / nginx (goal: 0.4)",
         "per second",
         effort.rounds,
-        || get(&servers.ours, "/local/public/"),
+        || get(&servers.ours.address, "/local/public/"),
+        || get(&servers.nginx, "/"),
+    )
+}
+
+/// Every object once, after the system has forgotten what it had read of the disk. What the program keeps in its memory stays.
+fn cold(servers: &Servers, effort: &Effort) -> Row {
+    for number in 0..effort.cold {
+        servers.store(&format!("cold{number}"), &content(10 * KIB, number));
+    }
+    let get = |address: &str, prefix: &str| {
+        rustix::fs::sync();
+        std::fs::write("/proc/sys/vm/drop_caches", "3")
+            .expect("only root can empty the caches of the disk");
+        rate(64, effort.cold, |thread, share| {
+            let mut connection = Connection::open(address);
+            for number in 0..share {
+                let name = format!("{prefix}cold{}", thread * share + number);
+                assert_eq!(connection.get(&name), 10 * KIB as u64);
+            }
+        })
+    };
+    Row::measure(
+        "the same, from a disk whose caches are empty / nginx",
+        "per second",
+        effort.rounds,
+        || get(&servers.ours.address, "/local/public/"),
         || get(&servers.nginx, "/"),
     )
 }
@@ -128,7 +166,7 @@ fn large(servers: &Servers, effort: &Effort) -> Row {
         "GET of 256 MiB, one connection / nginx (goal: 0.8)",
         "MiB per second",
         effort.rounds,
-        || get(&servers.ours, "/local/public/large"),
+        || get(&servers.ours.address, "/local/public/large"),
         || get(&servers.nginx, "/large"),
     )
 }
@@ -140,10 +178,11 @@ fn put(servers: &Servers, effort: &Effort) -> Row {
     let ours = || {
         let round = next();
         rate(16, effort.puts, |thread, share| {
-            let mut connection = Connection::open(&servers.ours);
+            let mut connection = Connection::open(&servers.ours.address);
             for number in 0..share {
                 let path = format!("/local/stor/put{round}-{thread}-{number}");
-                connection.put(&path, &servers.token, &body);
+                let status = connection.send("PUT", &path, &servers.ours.token, &body);
+                assert_eq!(status, 204, "{path}");
             }
         })
     };

@@ -3,32 +3,29 @@
 use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use tempfile::TempDir;
 
 use crate::client::Connection;
 
-pub(crate) struct Servers {
-    pub(crate) folder: TempDir,
-    /// Address of ours.
-    pub(crate) ours: String,
+/// A running `cannery up`.
+pub(crate) struct Ours {
+    pub(crate) address: String,
     pub(crate) token: String,
-    /// Address of nginx.
-    pub(crate) nginx: String,
+    pub(crate) workspace: PathBuf,
     up: Child,
-    reference: Child,
-    files: PathBuf,
 }
 
-impl Servers {
-    pub(crate) fn start() -> Self {
-        let folder = TempDir::with_prefix_in("bench-serve-", env!("CARGO_TARGET_TMPDIR")).unwrap();
-        let workspace = folder.path().join("workspace");
+impl Ours {
+    /// Starts it with a workspace below `folder`.
+    pub(crate) fn start(folder: &Path, arguments: &[&str]) -> Self {
+        let workspace = folder.join("workspace");
         let mut up = Command::new(env!("CARGO_BIN_EXE_cannery"))
             .args(["up", "--json", "--listen", "127.0.0.1:0", "--workspace"])
             .arg(&workspace)
+            .args(arguments)
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
@@ -37,16 +34,83 @@ impl Servers {
         lines.read_line(&mut first).unwrap();
         let started: serde_json::Value = serde_json::from_str(&first).unwrap();
         let url = started["dashboard"].as_str().unwrap();
-        let ours = url.trim_start_matches("http://").trim_end_matches('/');
+        let address = url.trim_start_matches("http://").trim_end_matches('/');
         let token = std::fs::read_to_string(workspace.join("token")).unwrap();
+        Self {
+            address: address.to_owned(),
+            token: token.trim().to_owned(),
+            workspace,
+            up,
+        }
+    }
+
+    pub(crate) fn put(&self, path: &str, content: &[u8]) {
+        assert_eq!(self.request("PUT", path, content), 204, "{path}");
+    }
+
+    /// A request on a connection of its own; its status.
+    pub(crate) fn request(&self, method: &str, path: &str, body: &[u8]) -> u16 {
+        Connection::open(&self.address).send(method, path, &self.token, body)
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.up.id()
+    }
+
+    /// Asks it to stop, and waits until it has.
+    pub(crate) fn stop(mut self) {
+        end(&mut self.up);
+    }
+}
+
+impl Drop for Ours {
+    fn drop(&mut self) {
+        end(&mut self.up);
+    }
+}
+
+/// Killed, nginx would leave its workers behind.
+fn end(child: &mut Child) {
+    if child.try_wait().unwrap().is_none() {
+        let pid = rustix::process::Pid::from_child(child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        child.wait().unwrap();
+    }
+}
+
+/// The memory of a process.
+pub(crate) fn resident_bytes(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib: u64 = line
+        .unwrap()
+        .trim()
+        .trim_end_matches(" kB")
+        .parse()
+        .unwrap();
+    kib * 1024
+}
+
+/// Ours and nginx, with the same bytes.
+pub(crate) struct Servers {
+    pub(crate) ours: Ours,
+    /// Address of nginx.
+    pub(crate) nginx: String,
+    pub(crate) folder: TempDir,
+    reference: Child,
+    files: PathBuf,
+}
+
+impl Servers {
+    pub(crate) fn start() -> Self {
+        let folder = TempDir::with_prefix_in("bench-serve-", env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let ours = Ours::start(folder.path(), &[]);
         let files = folder.path().join("files");
         std::fs::create_dir(&files).unwrap();
         let (reference, nginx) = nginx(&folder);
         Self {
-            ours: ours.to_owned(),
-            token: token.trim().to_owned(),
+            ours,
             nginx,
-            up,
             reference,
             files,
             folder,
@@ -56,32 +120,13 @@ impl Servers {
     /// The same bytes for both.
     pub(crate) fn store(&self, name: &str, content: &[u8]) {
         std::fs::write(self.files.join(name), content).unwrap();
-        let path = format!("/local/public/{name}");
-        Connection::open(&self.ours).put(&path, &self.token, content);
-    }
-
-    /// The memory of our server.
-    pub(crate) fn resident_bytes(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.up.id())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let kib: u64 = line
-            .unwrap()
-            .trim()
-            .trim_end_matches(" kB")
-            .parse()
-            .unwrap();
-        kib * 1024
+        self.ours.put(&format!("/local/public/{name}"), content);
     }
 }
 
 impl Drop for Servers {
     fn drop(&mut self) {
-        // Killed, nginx would leave its workers behind.
-        for child in [&mut self.up, &mut self.reference] {
-            let pid = rustix::process::Pid::from_child(child);
-            rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
-            child.wait().unwrap();
-        }
+        end(&mut self.reference);
     }
 }
 
@@ -107,7 +152,7 @@ fn nginx(folder: &TempDir) -> (Child, String) {
     std::fs::write(&file, config).unwrap();
     let program = ["/usr/sbin/nginx", "/usr/bin/nginx"]
         .into_iter()
-        .find(|program| std::path::Path::new(program).exists())
+        .find(|program| Path::new(program).exists())
         .expect("nginx is not installed; run `cargo xtask setup --long`");
     let mut child = Command::new(program).arg("-c").arg(&file).spawn().unwrap();
     for _ in 0..200 {
