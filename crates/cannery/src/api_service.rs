@@ -7,7 +7,8 @@ use std::time::Duration;
 use cannery_formats::UserName;
 use cannery_lake::Mirrors;
 use cannery_objects::{
-    DISK_RESERVE_BYTES, Namespace, NamespaceParts, OBJECT_BYTES_MAX, SweepGrace, record_users,
+    DISK_RESERVE_BYTES, Namespace, NamespaceParts, OBJECT_BYTES_MAX, ObjectError, ObjectErrorKind,
+    SweepGrace, record_users,
 };
 use cannery_runtime::disk::write_private;
 use cannery_serve::{ApiParts, ApiSlot, Notices, ServedLakes};
@@ -220,14 +221,15 @@ impl<'a> ApiService<'a> {
                 is_first = false;
                 clock.sleep(pause).await;
                 if let Some(OpenObjects { state, namespace }) = self.opened() {
-                    flush(&namespace).await;
+                    let mut looked_after = vec![namespace.flush_outbox().await];
                     self.record_users(&state, mirrors).await;
                     if sweep.is_due_after(pause) {
-                        self.sweep(&namespace).await;
+                        looked_after.push(self.sweep(&namespace).await);
                     }
                     if snapshot.is_due_after(pause) {
-                        take_snapshot(&namespace).await;
+                        looked_after.push(take_snapshot(&namespace).await);
                     }
+                    self.judge(looked_after).await;
                 }
             }
         };
@@ -238,24 +240,42 @@ impl<'a> ApiService<'a> {
         self.close().await;
     }
 
-    async fn sweep(&self, namespace: &Namespace) {
+    /// What failed is tried again, unless the database is not the one that has the objects of the lake: then nothing of them is
+    /// served any more.
+    async fn judge(&self, looked_after: Vec<Result<(), ObjectError>>) {
+        for error in looked_after.into_iter().filter_map(Result::err) {
+            if error.kind != ObjectErrorKind::BehindLake {
+                tracing::warn!(%error, "cannot look after users' objects; will retry");
+                continue;
+            }
+            let Failure { message, next, .. } = error.into();
+            tracing::error!(
+                reason = message,
+                next,
+                "users' objects are not served any more"
+            );
+            let notice = format!("users' objects are not served: {message}; {next}");
+            self.notices.set(NOTICE, notice);
+            return self.close_objects().await;
+        }
+    }
+
+    async fn sweep(&self, namespace: &Namespace) -> Result<(), ObjectError> {
         let grace = self.config.pipeline.grace.0;
         let grace = SweepGrace {
             unnamed: grace,
             orphaned: grace.max(SweepGrace::default().orphaned),
         };
-        match namespace.sweep(grace).await {
-            Ok(report) if report.deleted + report.failed > 0 => {
-                let (deleted, failed) = (report.deleted, report.failed);
-                tracing::info!(
-                    deleted,
-                    failed,
-                    "swept bytes of users' objects that no name has any more"
-                );
-            }
-            Ok(_) => {}
-            Err(error) => tracing::warn!(%error, "cannot sweep users' objects; will retry"),
+        let report = namespace.sweep(grace).await?;
+        if report.deleted + report.failed > 0 {
+            let (deleted, failed) = (report.deleted, report.failed);
+            tracing::info!(
+                deleted,
+                failed,
+                "swept bytes of users' objects that no name has any more"
+            );
         }
+        Ok(())
     }
 
     /// Who was added and removed meanwhile is known to the lake, too.
@@ -267,6 +287,12 @@ impl<'a> ApiService<'a> {
     }
 
     async fn close(&self) {
+        self.close_objects().await;
+        ApiFile::remove(&*self.context.disk(), &self.config.workspace);
+    }
+
+    /// Ends what is asked of them; they may be opened again.
+    async fn close_objects(&self) {
         self.slot.close();
         let open = self
             .open
@@ -277,27 +303,16 @@ impl<'a> ApiService<'a> {
             open.namespace.close().await;
             open.state.close().await;
         }
-        ApiFile::remove(&*self.context.disk(), &self.config.workspace);
     }
 }
 
-async fn flush(namespace: &Namespace) {
-    if let Err(error) = namespace.flush_outbox().await {
-        tracing::warn!(%error, "cannot write changes of users' objects to the lake's log; will retry");
+async fn take_snapshot(namespace: &Namespace) -> Result<(), ObjectError> {
+    let report = namespace.snapshot().await?;
+    if report.entries > 0 {
+        let (version, entries) = (report.version, report.entries);
+        tracing::info!(version, entries, "took a snapshot of users' objects");
     }
-}
-
-async fn take_snapshot(namespace: &Namespace) {
-    match namespace.snapshot().await {
-        Ok(report) if report.entries > 0 => {
-            let (version, entries) = (report.version, report.entries);
-            tracing::info!(version, entries, "took a snapshot of users' objects");
-        }
-        Ok(_) => {}
-        Err(error) => {
-            tracing::warn!(%error, "cannot take a snapshot of users' objects; will retry");
-        }
-    }
+    Ok(())
 }
 
 /// Something that is done from time to time.

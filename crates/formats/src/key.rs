@@ -41,6 +41,7 @@ const USERS: &str = "users";
 const USER_RECORDS: &str = "users/.accounts";
 const OBJECT_LOG: &str = "users/.log";
 const OBJECT_SNAPSHOTS: &str = "users/.snapshot";
+const NAMESPACE_OWNERS: &str = "users/.owners";
 
 /// The name of an object in a lake.
 ///
@@ -383,6 +384,26 @@ impl Key {
         versioned(self.0.strip_prefix(OBJECT_SNAPSHOTS)?, ".jsonl.gz")
     }
 
+    /// A record of which database has the names of users' objects; see [`crate::NamespaceOwner`].
+    #[must_use]
+    pub fn namespace_owner(number: u64) -> Self {
+        Self(format!("{NAMESPACE_OWNERS}/{number:020}.json"))
+    }
+
+    /// The folder of such records.
+    #[must_use]
+    pub fn namespace_owners() -> Self {
+        Self(NAMESPACE_OWNERS.to_owned())
+    }
+
+    /// The number of such a record; nothing for any other key.
+    #[must_use]
+    pub fn as_namespace_owner(&self) -> Option<u64> {
+        let name = self.0.strip_prefix(NAMESPACE_OWNERS)?.strip_prefix('/')?;
+        let digits = name.strip_suffix(".json").filter(|name| name.len() == 20)?;
+        digits.parse().ok()
+    }
+
     /// What was put into the lake on one day; see [`crate::inventory`].
     #[must_use]
     pub fn inventory(home: &InventoryHome, date: SpoolDate) -> Self {
@@ -518,6 +539,8 @@ mod tests {
         );
         assert_eq!(Key::object_log(7, &id).as_object_log(), Some(7));
         assert_eq!(Key::object_snapshot(7, &id).as_object_snapshot(), Some(7));
+        assert_eq!(Key::namespace_owner(7).as_namespace_owner(), Some(7));
+        assert_eq!(record.as_namespace_owner(), None);
         for other in ["users/.log/7-x.jsonl", "users/.log/x", "autoload/v1"] {
             let key = Key::new(other).unwrap();
             assert_eq!(

@@ -26,7 +26,7 @@ const REQUESTS_MAX: usize = 256;
 const TRANSACTION_LIMIT: Duration = Duration::from_secs(30);
 
 /// Bytes must be named so soon after they were put: a sweep takes those for left over that were put long ago and have no name.
-pub(crate) const NAMED_WITHIN: Duration = Duration::from_secs(3_600);
+pub(crate) const NAMED_WITHIN: Duration = Duration::from_secs(12 * 3_600);
 
 /// A request, and who waits for its answer.
 pub(crate) struct WaitingRequest {
@@ -84,7 +84,7 @@ impl Committer {
         match done {
             Ok(plan) => self.hand_on(batch, plan).await,
             // What one request brought must not fail the others.
-            Err(error) if error.kind == ObjectErrorKind::Invalid && batch.len() > 1 => {
+            Err(error) if is_of_one(&error) && batch.len() > 1 => {
                 for one in batch {
                     Box::pin(self.commit(vec![one])).await;
                 }
@@ -213,6 +213,14 @@ impl Committer {
             }
         }
     }
+}
+
+/// Whether an error may be about one request of a batch alone: what it brought, or a damaged row that it is about.
+fn is_of_one(error: &ObjectError) -> bool {
+    matches!(
+        error.kind,
+        ObjectErrorKind::Invalid | ObjectErrorKind::Corrupt
+    )
 }
 
 /// What must be known of the rows for these requests.

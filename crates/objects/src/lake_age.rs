@@ -3,10 +3,12 @@
 
 use cannery_formats::Key;
 use cannery_lake::Mirrors;
+use cannery_runtime::Rng;
 use cannery_state::State;
 use futures::stream::TryStreamExt as _;
 
 use crate::error::{ObjectError, ObjectErrorKind};
+use crate::ownership::check_owner;
 
 /// The highest version that any part of the log, or any snapshot, has in any mirror.
 pub(crate) async fn newest_version(mirrors: &Mirrors) -> Result<u64, ObjectError> {
@@ -27,8 +29,13 @@ pub(crate) async fn newest_version(mirrors: &Mirrors) -> Result<u64, ObjectError
 /// The version of the database.
 ///
 /// # Errors
-/// `BehindLake` when the lake has a higher one.
-pub(crate) async fn check_age(state: &State, mirrors: &Mirrors) -> Result<u64, ObjectError> {
+/// `BehindLake` when the lake has a higher one, or belongs to another database.
+pub(crate) async fn check_age(
+    state: &State,
+    mirrors: &Mirrors,
+    rng: &Rng,
+) -> Result<u64, ObjectError> {
+    check_owner(state, mirrors, rng).await?;
     let newest = newest_version(mirrors).await?;
     let known = state.object_version().await?;
     if newest <= known {
@@ -37,12 +44,17 @@ pub(crate) async fn check_age(state: &State, mirrors: &Mirrors) -> Result<u64, O
     Err(behind(newest, known))
 }
 
-/// Whether the lake has changes that the database does not know: it is new, or an old backup of it.
+/// Whether the lake has changes that the database does not know: it is new, or an old backup of it, or another database has the
+/// objects.
 ///
 /// # Errors
 /// `Unavailable`.
-pub async fn is_behind_lake(state: &State, mirrors: &Mirrors) -> Result<bool, ObjectError> {
-    match check_age(state, mirrors).await {
+pub async fn is_behind_lake(
+    state: &State,
+    mirrors: &Mirrors,
+    rng: &Rng,
+) -> Result<bool, ObjectError> {
+    match check_age(state, mirrors, rng).await {
         Ok(_) => Ok(false),
         Err(error) if error.kind == ObjectErrorKind::BehindLake => Ok(true),
         Err(error) => Err(error),

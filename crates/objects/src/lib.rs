@@ -13,6 +13,7 @@
 //! | `committer.rs` | requests that arrive together share a transaction |
 //! | `log_writer.rs` | committed changes go to the log |
 //! | `lake_age.rs` | a database that is older than the lake is refused |
+//! | `ownership.rs` | another database than the one that has the objects is refused |
 //! | `download.rs` | reading bytes back |
 //! | `sweep.rs` | bytes that no name has any more go |
 //! | `snapshot.rs` | everything as one object, so that the log before it can go |
@@ -28,6 +29,7 @@ mod everywhere;
 mod lake_age;
 mod log_writer;
 mod namespace;
+mod ownership;
 mod plan;
 mod rebuild;
 mod scratch_file;

@@ -17,7 +17,9 @@ use tokio::sync::{mpsc, oneshot};
 use crate::change::Committed;
 use crate::error::ObjectError;
 use crate::everywhere::put_everywhere;
+use crate::lake_age::behind;
 use crate::namespace::NamespaceParts;
+use crate::ownership::claim;
 
 /// Answers of one round, and lines of one object of the log.
 const LINES_MAX: usize = 2_000;
@@ -42,6 +44,8 @@ pub(crate) struct LogWriter {
     pub(crate) mirrors: Arc<Mirrors>,
     pub(crate) clock: Clock,
     pub(crate) rng: Rng,
+    /// Whether it is known that this database has the objects of the lake.
+    pub(crate) is_owner: bool,
     /// Every change up to this version is in the log.
     pub(crate) logged: u64,
     /// Every change up to this version has left the outbox.
@@ -55,6 +59,7 @@ impl LogWriter {
             mirrors: Arc::clone(&parts.mirrors),
             clock: parts.clock.clone(),
             rng: parts.rng.clone(),
+            is_owner: false,
             logged: 0,
             forgotten: 0,
         }
@@ -132,9 +137,17 @@ impl LogWriter {
                 .await?;
             let last = match waiting.last() {
                 Some(last) => last.version,
-                None => through,
+                // Logged by somebody else, unless the database went back since.
+                None => match self.state.object_version().await? {
+                    known if known < through => return Err(behind(through, known)),
+                    _ => through,
+                },
             };
             if !waiting.is_empty() {
+                if !self.is_owner {
+                    claim(&self.state, &self.mirrors, &self.rng).await?;
+                    self.is_owner = true;
+                }
                 let lines: String = waiting.iter().map(|one| one.line.as_str()).collect();
                 let key = Key::object_log(last, &self.rng.id());
                 put_everywhere(&self.mirrors, &key, lines.into_bytes()).await?;

@@ -25,6 +25,7 @@ use crate::download;
 use crate::error::ObjectError;
 use crate::lake_age::check_age;
 use crate::log_writer::LogWriter;
+use crate::ownership::check_owner;
 use crate::snapshot::{SnapshotReport, snapshot};
 use crate::sweep::{Sweep, SweepGrace, SweepReport};
 use crate::upload::{ObjectUpload, UploadParts, UploadedBytes};
@@ -73,7 +74,7 @@ impl Namespace {
     /// `BehindLake`, `Unavailable`.
     pub async fn open(parts: NamespaceParts) -> Result<Self, ObjectError> {
         clear_uploads(&parts)?;
-        let known = check_age(&parts.state, &parts.mirrors).await?;
+        let known = check_age(&parts.state, &parts.mirrors, &parts.rng).await?;
         let newest = Arc::new(AtomicU64::new(known));
         record_users(&parts.state, &parts.mirrors).await?;
         let (logs, log_queue) = mpsc::channel(QUEUE);
@@ -257,11 +258,13 @@ impl Namespace {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes to the log what anybody has committed and not logged so far.
+    /// Writes to the log what anybody has committed and not logged so far. To be called often: it notices when the objects of the
+    /// lake have got another owner.
     ///
     /// # Errors
-    /// `Unavailable`.
+    /// `Unavailable`; `BehindLake` when another database has the objects.
     pub async fn flush_outbox(&self) -> Result<(), ObjectError> {
+        check_owner(&self.parts.state, &self.parts.mirrors, &self.parts.rng).await?;
         let mut writer = LogWriter::new(&self.parts);
         let version = self.parts.state.object_version().await?;
         writer.log_through(version).await?;
@@ -276,7 +279,8 @@ impl Namespace {
     /// `Unavailable`; `BehindLake` when the database is not the one that it was.
     pub async fn sweep(&self, grace: SweepGrace) -> Result<SweepReport, ObjectError> {
         self.flush_outbox().await?;
-        let version = check_age(&self.parts.state, &self.parts.mirrors).await?;
+        let parts = &self.parts;
+        let version = check_age(&parts.state, &parts.mirrors, &parts.rng).await?;
         let sweep = Sweep {
             state: &self.parts.state,
             mirrors: &self.parts.mirrors,

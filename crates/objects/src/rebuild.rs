@@ -18,6 +18,7 @@ use crate::error::{ObjectError, ObjectErrorKind};
 use crate::lake_age::newest_version;
 use crate::log_writer::LogWriter;
 use crate::namespace::NamespaceParts;
+use crate::ownership::{check_owner, take_over};
 use crate::user_records::record_users;
 
 /// Changes that are in memory at once.
@@ -51,6 +52,8 @@ struct Staging<'a> {
     attempt: String,
     /// Lines up to this version are in the snapshot, or were deleted before it.
     snapshot: u64,
+    /// The highest version that was read.
+    newest: u64,
     waiting: Vec<ObjectChange>,
     progress: RebuildProgress,
     tell: &'a (dyn Fn(RebuildProgress) + Send + Sync),
@@ -70,6 +73,7 @@ pub async fn rebuild(
         parts,
         attempt: parts.rng.id(),
         snapshot: 0,
+        newest: 0,
         waiting: Vec::new(),
         progress: RebuildProgress::default(),
         tell,
@@ -81,6 +85,7 @@ pub async fn rebuild(
     let log_parts = staging.read_log().await?;
     staging.stage().await?;
     let version = newest_version(mirrors).await?;
+    staging.check_read_through(version)?;
     let users = users::read(state, mirrors).await?;
     let plan = users.plan(&state.staged_accounts().await?)?;
     let entries = state
@@ -93,6 +98,7 @@ pub async fn rebuild(
         )
         .await?;
     users.abandon(mirrors, &plan.abandoned).await?;
+    take_over(state, mirrors, &parts.rng).await?;
     record_users(state, mirrors).await?;
     Ok(RebuildReport {
         version: version.max(known),
@@ -111,7 +117,12 @@ async fn flush(
 ) -> Result<u64, ObjectError> {
     let newest = newest_version(mirrors).await?;
     let known = state.object_version().await?;
-    if known >= newest {
+    let is_ours = match check_owner(state, mirrors, &parts.rng).await {
+        Ok(()) => true,
+        Err(error) if error.kind == ObjectErrorKind::BehindLake => false,
+        Err(error) => return Err(error),
+    };
+    if known >= newest && is_ours {
         LogWriter::new(parts).log_through(known).await?;
     }
     Ok(known)
@@ -121,11 +132,23 @@ impl Staging<'_> {
     /// Takes changes; those that the snapshot stands for do not count.
     async fn take(&mut self, changes: Vec<ObjectChange>) -> Result<(), ObjectError> {
         self.progress.lines_read += changes.len() as u64;
+        let versions = changes.iter().map(|change| change.version);
+        self.newest = versions.fold(self.newest, u64::max);
         self.waiting.extend(changes);
         if self.waiting.len() >= CHANGES_AT_ONCE {
             self.stage().await?;
         }
         Ok(())
+    }
+
+    /// # Errors
+    /// `Invalid` unless everything up to the version that the lake has now was read.
+    fn check_read_through(&self, version: u64) -> Result<(), ObjectError> {
+        if version <= self.newest.max(self.snapshot) {
+            return Ok(());
+        }
+        let message = "the log of users' objects was changed during the rebuild, which changes nothing; stop all servers and run it again";
+        Err(ObjectError::new(ObjectErrorKind::Invalid, message))
     }
 
     async fn stage(&mut self) -> Result<(), ObjectError> {

@@ -38,7 +38,7 @@ pub(crate) async fn snapshot(
     writer: &mut LogWriter,
 ) -> Result<SnapshotReport, ObjectError> {
     // An old database must never be the reason to delete the log of a newer one.
-    let version = check_age(&parts.state, &parts.mirrors).await?;
+    let version = check_age(&parts.state, &parts.mirrors, &parts.rng).await?;
     let mut report = SnapshotReport {
         version,
         ..SnapshotReport::default()

@@ -23,8 +23,8 @@ const CANDIDATES_MAX: usize = 500;
 pub struct SweepGrace {
     /// After they lost their last one: readers that began before have ended by then.
     pub unnamed: Duration,
-    /// After they were put, by the clock of the store, without ever getting one. Longer than an hour: so long an upload has to
-    /// get its name.
+    /// After they were put, by the clock of the store, without ever getting one. Longer than twelve hours: so long an upload
+    /// has to get its name.
     pub orphaned: Duration,
 }
 
@@ -100,7 +100,7 @@ impl Sweep<'_> {
             let mut doomed: BTreeSet<String> = doomed.into_iter().map(|one| one.data).collect();
             let unnamed = self
                 .state
-                .doom_garbage(&open, self.version)
+                .doom_garbage(&open, until, self.version)
                 .await
                 .map_err(older)?;
             self.report.kept += (open.len() - unnamed.len()) as u64;

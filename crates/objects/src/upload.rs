@@ -157,14 +157,15 @@ impl ObjectUpload {
         let data = Key::user_data(account, &self.id).ok_or_else(|| {
             ObjectError::new(ObjectErrorKind::Corrupt, "the id of the user is damaged")
         })?;
-        let stored_at = self.parts.clock.elapsed();
-        match &self.file {
-            None => put_everywhere(mirrors, &data, std::mem::take(&mut self.memory)).await?,
+        let (body, _memory) = match &self.file {
+            None => (Body::from(std::mem::take(&mut self.memory)), None),
             Some(_) => {
-                let _memory = self.parts.memory.body(self.bytes).await;
-                put_everywhere(mirrors, &data, Body::File(self.path.clone())).await?;
+                let memory = self.parts.memory.body(self.bytes).await;
+                (Body::File(self.path.clone()), memory)
             }
-        }
+        };
+        let stored_at = self.parts.clock.elapsed();
+        put_everywhere(mirrors, &data, body).await?;
         Ok(UploadedBytes {
             data,
             bytes: self.bytes,

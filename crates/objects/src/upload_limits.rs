@@ -22,8 +22,11 @@ pub(crate) const SMALL_BYTES_MAX: usize = 256 * 1024;
 /// How many uploads are kept in memory; those that come while there are so many have a file from the first byte.
 const SMALL_UPLOADS_MAX: usize = 256;
 
-/// The memory of all bodies that are on their way to the lake, in KiB.
+/// The memory of all bodies that are on their way to the lake, in KiB, but for those that take more than a quarter of it.
 const BODIES_KIB_MAX: u32 = 128 * 1024;
+
+/// How many bodies that take more are on their way at once: nobody else waits for one that takes hours.
+const LARGE_BODIES_MAX: usize = 2;
 
 /// What one upload may bring, by [`crate::Namespace::check_put`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,6 +78,7 @@ impl UploadLimit {
 pub(crate) struct UploadMemory {
     small: Arc<Semaphore>,
     bodies: Arc<Semaphore>,
+    large_bodies: Arc<Semaphore>,
 }
 
 impl Default for UploadMemory {
@@ -82,6 +86,7 @@ impl Default for UploadMemory {
         Self {
             small: Arc::new(Semaphore::new(SMALL_UPLOADS_MAX)),
             bodies: Arc::new(Semaphore::new(BODIES_KIB_MAX as usize)),
+            large_bodies: Arc::new(Semaphore::new(LARGE_BODIES_MAX)),
         }
     }
 }
@@ -92,14 +97,15 @@ impl UploadMemory {
         Arc::clone(&self.small).try_acquire_owned().ok()
     }
 
-    /// Waits until a file of this length may be read for its way to the lake. One that takes more than there is goes alone.
+    /// Waits until a file of this length may be read for its way to the lake. Small ones never wait for large ones.
     pub(crate) async fn body(&self, file_bytes: u64) -> Option<OwnedSemaphorePermit> {
         let kib = u32::try_from(put_memory_bytes(file_bytes).div_ceil(1024)).unwrap_or(u32::MAX);
-        let bodies = Arc::clone(&self.bodies);
-        bodies
-            .acquire_many_owned(kib.min(BODIES_KIB_MAX))
-            .await
-            .ok()
+        let waited = if kib > BODIES_KIB_MAX / 4 {
+            Arc::clone(&self.large_bodies).acquire_owned().await
+        } else {
+            Arc::clone(&self.bodies).acquire_many_owned(kib).await
+        };
+        waited.ok()
     }
 }
 
@@ -125,20 +131,26 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn bodies_wait_for_memory_and_a_huge_one_goes_alone() {
+    async fn bodies_wait_for_memory_and_small_ones_never_for_large_ones() {
         let memory = UploadMemory::default();
-        let first = memory.body(64 << 20).await;
-        let second = memory.body(64 << 20).await;
-        let third = memory.body(1 << 20);
-        tokio::pin!(third);
-        assert!(futures::poll!(&mut third).is_pending());
-        drop(first);
-        let third = third.await;
-        let huge = memory.body(OBJECT_BYTES_MAX);
-        tokio::pin!(huge);
-        assert!(futures::poll!(&mut huge).is_pending());
-        drop((second, third));
-        assert!(huge.await.is_some());
+        let mut large = Vec::new();
+        for _ in 0..LARGE_BODIES_MAX {
+            large.push(memory.body(OBJECT_BYTES_MAX).await);
+        }
+        let next = memory.body(OBJECT_BYTES_MAX);
+        tokio::pin!(next);
+        assert!(futures::poll!(&mut next).is_pending());
+        let mut small = Vec::new();
+        for _ in 0..4 {
+            small.push(memory.body(32 << 20).await);
+        }
+        let further = memory.body(1 << 20);
+        tokio::pin!(further);
+        assert!(futures::poll!(&mut further).is_pending());
+        small.pop();
+        assert!(further.await.is_some());
+        large.pop();
+        assert!(next.await.is_some());
     }
 
     #[test]

@@ -13,12 +13,14 @@ const SCHEMA: Schema = Schema {
         include_str!("../migrations/sqlite/0002_identity.sql"),
         include_str!("../migrations/sqlite/0003_objects.sql"),
         include_str!("../migrations/sqlite/0004_rebuild.sql"),
+        include_str!("../migrations/sqlite/0005_database_id.sql"),
     ],
     postgres: &[
         include_str!("../migrations/postgres/0001_history.sql"),
         include_str!("../migrations/postgres/0002_identity.sql"),
         include_str!("../migrations/postgres/0003_objects.sql"),
         include_str!("../migrations/postgres/0004_rebuild.sql"),
+        include_str!("../migrations/postgres/0005_database_id.sql"),
     ],
 };
 

@@ -20,11 +20,11 @@ pub(crate) async fn run(args: &RebuildArgs, context: &Context) -> Result<ExitCod
         objects::rebuild(objects::When::Always, context).await?;
         return Ok(ExitCode::Ok);
     }
-    let code = catalog(args, context).await?;
+    // First: what is wrong with the catalog does not keep users from their objects.
     if !args.verify {
         objects::rebuild(objects::When::Behind, context).await?;
     }
-    Ok(code)
+    catalog(args, context).await
 }
 
 async fn catalog(args: &RebuildArgs, context: &Context) -> Result<ExitCode, Failure> {

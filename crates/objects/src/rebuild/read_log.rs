@@ -60,7 +60,12 @@ async fn one(lake: &Lake, key: &Key) -> Result<Vec<ObjectChange>, ObjectError> {
         }
         Ok(change)
     };
-    text.lines().map(change).collect()
+    let changes = text.lines().map(change).collect::<Result<Vec<_>, _>>()?;
+    // A part is named by its last line: one that ends before it was cut off.
+    match changes.last() {
+        Some(end) if end.version == last => Ok(changes),
+        _ => Err(damaged(key, &"its last lines are missing")),
+    }
 }
 
 fn damaged(key: &Key, why: &(impl std::fmt::Display + ?Sized)) -> ObjectError {

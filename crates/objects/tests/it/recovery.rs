@@ -429,11 +429,11 @@ async fn an_older_database_settles_nothing() {
     let state = &server.state;
     let kind = |error: cannery_state::Error| error.kind;
     let refused = Err(cannery_state::ErrorKind::Invalid);
-    assert_eq!(state.doom_garbage(&some, 2).await.map_err(kind), refused);
+    assert_eq!(state.doom_garbage(&some, 0, 2).await.map_err(kind), refused);
     assert_eq!(state.doom_orphans(&some, 2).await.map_err(kind), refused);
     let removed = state.remove_entries_of_removed_users(1, 2).await;
     assert!(removed.is_err());
-    assert!(state.doom_garbage(&some, 1).await.is_ok());
+    assert!(state.doom_garbage(&some, 0, 1).await.is_ok());
     server.close().await;
 }
 
@@ -472,4 +472,71 @@ async fn a_user_without_objects_survives_the_database() {
     world.rebuild(None).await.unwrap();
     let restored = world.state().await.user("eve").await.unwrap();
     assert_eq!(restored.unwrap().id, eve.id);
+}
+
+/// Two programs that use one lake, each with a database of its own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_databases_on_one_lake_one_is_refused_before_it_acknowledges_anything() {
+    let world = memory();
+    let first = world.open().await;
+    let world = world.with_new_database();
+    let second = world.open().await;
+    first.put("/stor/a", b"1").await.unwrap();
+    assert!(second.put("/stor/b", b"2").await.is_err());
+    let behind = ObjectErrorKind::BehindLake;
+    let flushed = second.namespace.flush_outbox().await;
+    assert_eq!(flushed.unwrap_err().kind, behind);
+    assert_eq!(second.sweep_now().await.unwrap_err().kind, behind);
+    assert_eq!(second.namespace.snapshot().await.unwrap_err().kind, behind);
+    first.put("/stor/c", b"3").await.unwrap();
+    second.close().await;
+    assert_eq!(world.try_open().await.map(drop).unwrap_err().kind, behind);
+
+    // A rebuild takes the objects over, and the first one notices.
+    world.rebuild(None).await.unwrap();
+    let second = world.open().await;
+    assert_eq!(second.get("/stor/a").await.unwrap(), b"1");
+    assert_eq!(second.get("/stor/c").await.unwrap(), b"3");
+    assert_eq!(second.object("/stor/b").await, None);
+    let flushed = first.namespace.flush_outbox().await;
+    assert_eq!(flushed.unwrap_err().kind, behind);
+    assert_eq!(first.sweep_now().await.unwrap_err().kind, behind);
+    second.put("/stor/d", b"4").await.unwrap();
+    second.close().await;
+    first.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_part_of_the_log_that_lacks_its_last_lines_is_damaged() {
+    let world = memory();
+    let server = world.open().await;
+    server.put("/stor/a", b"1").await.unwrap();
+    server.put("/stor/b", b"2").await.unwrap();
+    let (lake, id) = (&server.lake, Rng::from_os().id());
+    let logs = lake.list_all(Some(&Key::object_logs())).await.unwrap();
+    let first = lake.get(&logs[0].key, 1 << 20).await.unwrap().bytes;
+    let cut = Key::object_log(2, &id);
+    lake.put_new(&cut, first).await.unwrap();
+    server.close().await;
+    let refused = world.rebuild(None).await.unwrap_err();
+    assert_eq!(refused.kind, ObjectErrorKind::Corrupt);
+    assert!(refused.message.contains(cut.as_str()), "{refused}");
+}
+
+/// What a sweep read as a candidate may have lost its last name only since.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bytes_whose_last_name_went_a_moment_ago_are_not_settled() {
+    let world = memory();
+    let server = world.open().await;
+    server.put("/stor/a", b"1").await.unwrap();
+    let data = server.object("/stor/a").await.unwrap().data.to_string();
+    let deleted = server.change("/stor/a", RequestedChange::Delete).await;
+    deleted.unwrap();
+    let some = std::collections::BTreeSet::from([data]);
+    let now = world.hand.clock().now().as_millisecond();
+    let settled = server.state.doom_garbage(&some, now - 1, 1).await.unwrap();
+    assert!(settled.is_empty());
+    let settled = server.state.doom_garbage(&some, now, 1).await.unwrap();
+    assert_eq!(settled, some);
+    server.close().await;
 }

@@ -55,7 +55,8 @@ impl State {
         rows.iter().map(candidate).collect()
     }
 
-    /// Settles in one transaction which of these candidates go: those that no entry has. From then on no entry can get them,
+    /// Settles in one transaction which of these candidates go: those that no entry has, and that are still as old as `until_ms`: a
+    /// name that was taken from them since has readers who may have begun. From then on no entry can get them,
     /// because an entry gets bytes from another entry or from an upload of its own alone. Bytes that an entry has are no
     /// candidates any more.
     ///
@@ -64,14 +65,18 @@ impl State {
     pub async fn doom_garbage(
         &self,
         candidates: &BTreeSet<String>,
+        until_ms: i64,
         version: u64,
     ) -> Result<BTreeSet<String>, Error> {
         let mut session = self.begin_objects().await?.into_session();
         let doomed = async {
             let session = session.as_mut();
             check_version(session, version).await?;
-            let named = known(session, "object", candidates).await?;
-            let unnamed: BTreeSet<String> = candidates.difference(&named).cloned().collect();
+            let named = known(session, "object where", candidates).await?;
+            let young = format!("object_garbage where since_ms > {until_ms} and not is_doomed and");
+            let young = known(session, &young, candidates).await?;
+            let mut unnamed: BTreeSet<String> = candidates.difference(&named).cloned().collect();
+            unnamed.retain(|data| !young.contains(data));
             let sql = "delete from object_garbage where data in";
             each(session, sql, &named).await?;
             let sql = "update object_garbage set is_doomed = true where data in";
@@ -96,8 +101,8 @@ impl State {
         let doomed = async {
             let session = session.as_mut();
             check_version(session, version).await?;
-            let mut known_bytes = known(session, "object", found).await?;
-            known_bytes.extend(known(session, "object_garbage", found).await?);
+            let mut known_bytes = known(session, "object where", found).await?;
+            known_bytes.extend(known(session, "object_garbage where", found).await?);
             let orphans: BTreeSet<String> = found.difference(&known_bytes).cloned().collect();
             let rows: Vec<[Value; 3]> = orphans
                 .iter()
@@ -155,17 +160,17 @@ async fn check_version(session: &mut dyn Session, version: u64) -> Result<(), Er
     Ok(())
 }
 
-/// Which of these keys a table has in its column `data`.
+/// Which of these keys stand in the column `data` of the rows that `rows` names: a table, `where`, and what else must hold.
 async fn known(
     session: &mut dyn Session,
-    table: &str,
+    rows: &str,
     keys: &BTreeSet<String>,
 ) -> Result<BTreeSet<String>, Error> {
     let keys: Vec<&String> = keys.iter().collect();
     let mut found = BTreeSet::new();
     for some in keys.chunks(ROWS_AT_ONCE) {
         let sql = format!(
-            "select distinct data from {table} where data in ({})",
+            "select distinct data from {rows} data in ({})",
             numbers(some.len())
         );
         let values = some.iter().map(|key| key.as_str().into()).collect();

@@ -1,6 +1,6 @@
 //! Changes that were committed and are not known to be in the log of the lake.
 
-use cannery_database::{Error, stored};
+use cannery_database::{Error, ErrorKind, stored};
 
 use super::transaction::counter;
 use crate::state::State;
@@ -62,6 +62,34 @@ impl State {
         let sql = "select version from object_counter where id = 1";
         let rows = session.query(sql, Vec::new()).await?;
         counter(&rows)
+    }
+
+    /// The id of this database among those that may have had the objects of a lake; `new` if it has none yet.
+    ///
+    /// # Errors
+    /// By kind.
+    pub async fn object_database_id(&self, new: &str) -> Result<String, Error> {
+        let sql = "select database_id from object_counter where id = 1";
+        let mut session = self.database.reader().await?;
+        let rows = session.query(sql, Vec::new()).await?;
+        drop(session);
+        if let Some(id) = rows
+            .first()
+            .map(|row| row.maybe_text(0))
+            .transpose()?
+            .flatten()
+        {
+            return Ok(id);
+        }
+        let mut session = self.database.writer().await?;
+        let set = "update object_counter set database_id = $1 where id = 1 and database_id is null";
+        session.execute(set, vec![new.into()]).await?;
+        let rows = session.query(sql, Vec::new()).await?;
+        let id = rows.first().map(|row| row.maybe_text(0)).transpose()?;
+        id.flatten().ok_or_else(|| {
+            let message = "the state contradicts itself: the table `object_counter` is empty";
+            Error::new(ErrorKind::Corrupt, message)
+        })
     }
 
     /// The version that an attempt got, as far as it is still known: while its change waits for the log.

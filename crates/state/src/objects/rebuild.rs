@@ -87,7 +87,8 @@ impl State {
     }
 
     /// Puts what was staged in the place of all entries, except those of `removed` users, in one transaction; the number of
-    /// entries. `version` is the last one that the lake knows, `expected` the one of the database when the rebuild began.
+    /// entries. `version` is the last one that the lake knows, `expected` the one of the database when the rebuild began. The
+    /// attempt becomes the id of the database: a copy of it that runs elsewhere is another one from now on.
     ///
     /// # Errors
     /// `Invalid` when another rebuild has begun since, or an object was changed: then nothing was done.
@@ -108,7 +109,7 @@ impl State {
             for fix in fixes {
                 apply(session, fix, now_ms).await?;
             }
-            swap(session, removed, version.max(expected)).await
+            swap(session, attempt, removed, version.max(expected)).await
         }
         .await;
         settle(session, done).await
@@ -214,6 +215,7 @@ async fn apply(session: &mut dyn Session, fix: &UserFix, now_ms: i64) -> Result<
 
 async fn swap(
     session: &mut dyn Session,
+    attempt: &str,
     removed: &BTreeSet<String>,
     version: u64,
 ) -> Result<u64, Error> {
@@ -236,7 +238,8 @@ async fn swap(
                  insert into object_usage (account, bytes) select account, sum(bytes) from object where bytes is not null group by account; \
                  delete from object_staged")
         .await?;
-    let sql = "update object_counter set version = $1 where id = 1";
-    session.execute(sql, vec![stored(version)?]).await?;
+    let sql = "update object_counter set version = $1, database_id = $2 where id = 1";
+    let values = vec![stored(version)?, attempt.into()];
+    session.execute(sql, values).await?;
     Ok(entries)
 }

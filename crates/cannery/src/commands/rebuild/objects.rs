@@ -41,7 +41,7 @@ async fn rebuild_on(
     let mirrors = lakes::open(config, &context.tools(Patience::Daemon))?;
     lakes::verify(&mirrors, &config.workspace).await?;
     let mirrors = Arc::new(lakes::collecting(config, &mirrors));
-    if when == When::Behind && !is_behind_lake(state, &mirrors).await? {
+    if when == When::Behind && !is_behind_lake(state, &mirrors, &context.rng).await? {
         return Ok(());
     }
     let disk = context.disk();

@@ -1,0 +1,1 @@
+alter table object_counter add column database_id text;
