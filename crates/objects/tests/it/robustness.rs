@@ -188,7 +188,10 @@ async fn bytes_that_were_stored_long_ago_get_no_name() {
         .namespace
         .store(upload.unwrap(), &server.account, None);
     let bytes = bytes.await.unwrap();
-    world.hand.advance(Duration::from_secs(12 * 3_600 + 1)).await;
+    world
+        .hand
+        .advance(Duration::from_secs(12 * 3_600 + 1))
+        .await;
     let headers = std::collections::BTreeMap::new();
     let put = RequestedChange::Put { bytes, headers };
     let late = server.change("/stor/a", put).await.unwrap_err();
