@@ -37,17 +37,23 @@ pub(super) struct Works {
     history: ByHand,
 }
 
+/// Refuses where there is no lake yet; nothing is made.
+pub(super) async fn check_lakes(context: &Context) -> Result<(), Failure> {
+    let (config, mirrors) = site(context).await?;
+    for lake in StageLakes::of(&config.pipeline.storage, &mirrors).each() {
+        if lake.manifest().await?.is_none() {
+            let message = format!("there is no lake at `{}`", lake.url());
+            let next = "check `object_storage` in the configuration, or `--workspace`";
+            return Err(Failure::new(ExitCode::Absent, "absent", message, next));
+        }
+    }
+    Ok(())
+}
+
 impl Works {
     /// For commands that look at a lake: there must be one.
     pub(super) async fn existing(context: &Context) -> Result<Self, Failure> {
-        let (config, mirrors) = site(context).await?;
-        for lake in StageLakes::of(&config.pipeline.storage, &mirrors).each() {
-            if lake.manifest().await?.is_none() {
-                let message = format!("there is no lake at `{}`", lake.url());
-                let next = "check `object_storage` in the configuration, or `--workspace`";
-                return Err(Failure::new(ExitCode::Absent, "absent", message, next));
-            }
-        }
+        check_lakes(context).await?;
         Self::open(context).await
     }
 

@@ -9,7 +9,7 @@ use indicatif::{HumanBytes, ProgressBar};
 use serde_json::json;
 
 use super::Context;
-use super::archive::Works;
+use super::archive::{Works, check_lakes};
 use crate::cli::archive::RebuildArgs;
 use crate::failure::{ExitCode, Failure};
 use crate::output::counted;
@@ -20,6 +20,7 @@ pub(crate) async fn run(args: &RebuildArgs, context: &Context) -> Result<ExitCod
         objects::rebuild(objects::When::Always, context).await?;
         return Ok(ExitCode::Ok);
     }
+    check_lakes(context).await?;
     // First: what is wrong with the catalog does not keep users from their objects.
     if !args.verify {
         objects::rebuild(objects::When::Behind, context).await?;
@@ -28,7 +29,7 @@ pub(crate) async fn run(args: &RebuildArgs, context: &Context) -> Result<ExitCod
 }
 
 async fn catalog(args: &RebuildArgs, context: &Context) -> Result<ExitCode, Failure> {
-    let works = Works::existing(context).await?;
+    let works = Works::open(context).await?;
     let rebuilder = Rebuilder {
         plant: works.plant.clone(),
         features: plant::features(&works.config)?,
