@@ -24,5 +24,5 @@ mod value;
 pub use address::Address;
 pub use database::{Database, Schema, settle};
 pub use error::{Error, ErrorKind};
-pub use session::{Dialect, Session};
+pub use session::{Dialect, Session, Statement};
 pub use value::{Column, ColumnType, Row, Value, date_text, is_expressible, stored, time_text};

@@ -28,6 +28,15 @@ pub(crate) trait Engine: fmt::Debug + Send + Sync {
     async fn close(&self);
 }
 
+/// A statement with its parameters.
+#[derive(Clone, Debug)]
+pub struct Statement {
+    /// Its text.
+    pub sql: String,
+    /// `$1`, `$2`.
+    pub params: Vec<Value>,
+}
+
 /// A connection, or a turn at one.
 ///
 /// A session that is dropped inside of a transaction rolls it back; its own tables go with it.
@@ -38,6 +47,12 @@ pub trait Session: Send {
 
     /// The number of rows changed.
     async fn execute(&mut self, sql: &str, params: Vec<Value>) -> Result<u64, Error>;
+
+    /// What each of several statements answers with, asked together: one way to the database and back, where one will do.
+    async fn query_all(&mut self, statements: Vec<Statement>) -> Result<Vec<Vec<Row>>, Error>;
+
+    /// The number of rows that each of several statements changed, likewise. None of them may need what another one does.
+    async fn execute_all(&mut self, statements: Vec<Statement>) -> Result<Vec<u64>, Error>;
 
     /// Several statements without parameters.
     async fn script(&mut self, sql: &str) -> Result<(), Error>;

@@ -29,6 +29,7 @@ mod read;
 mod temp;
 mod upload;
 
+pub(crate) use read::AsFile;
 use temp::{TempArea, TempFile};
 
 const PRIVATE: &str = ".store";

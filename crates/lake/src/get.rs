@@ -166,6 +166,17 @@ impl Lake {
         range: Range<u64>,
         attempts: &mut Attempts<'_>,
     ) -> Result<Bytes, Failure> {
+        let found = self.find_range(key, range, attempts).await;
+        found.map(|(bytes, _)| bytes)
+    }
+
+    /// The bytes of a range, and the commit if the object is a large one.
+    pub(crate) async fn find_range(
+        &self,
+        key: &Key,
+        range: Range<u64>,
+        attempts: &mut Attempts<'_>,
+    ) -> Result<(Bytes, Option<LargeObject>), Failure> {
         if range.is_empty() {
             return Err(Failure::new(ErrorKind::Invalid, "the range is empty"));
         }
@@ -185,12 +196,13 @@ impl Lake {
             Err(failure) => failure.kind == ErrorKind::Invalid,
         };
         if may_be_commit && let Some(commit) = self.find_commit(key, attempts).await? {
-            return self.committed_range(key, &commit, range, attempts).await;
+            let bytes = self.committed_range(key, &commit, range, attempts).await?;
+            return Ok((bytes, Some(commit)));
         }
         let (bytes, _) = outcome?;
         match usize::try_from(range.start) {
-            Ok(start) if from_start => Ok(bytes.slice(start..)),
-            _ => Ok(bytes),
+            Ok(start) if from_start => Ok((bytes.slice(start..), None)),
+            _ => Ok((bytes, None)),
         }
     }
 
@@ -399,7 +411,7 @@ fn check_size(bytes: u64, bytes_max: u64) -> Result<(), Failure> {
     ))
 }
 
-fn check_range(range: &Range<u64>, size: u64) -> Result<(), Failure> {
+pub(crate) fn check_range(range: &Range<u64>, size: u64) -> Result<(), Failure> {
     if range.end <= size {
         return Ok(());
     }

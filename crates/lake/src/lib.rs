@@ -7,6 +7,7 @@
 
 mod body;
 mod breaker;
+mod content;
 mod delete;
 mod disk_store;
 mod error;
@@ -28,6 +29,7 @@ mod stream;
 
 pub use body::Body;
 pub use breaker::{Breaker, Pass};
+pub use content::Content;
 pub use disk_store::DiskStore;
 pub use error::{Error, ErrorKind, Operation, Result, present};
 pub use get::{Head, Object};

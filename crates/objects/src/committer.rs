@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use cannery_lake::Mirrors;
 use cannery_runtime::Clock;
-use cannery_state::objects::ObjectTransaction;
+use cannery_state::objects::NeededRows;
 use cannery_state::{ErrorKind, State};
 use futures::FutureExt as _;
 use tokio::sync::{mpsc, oneshot};
@@ -16,7 +16,7 @@ use crate::change::{Committed, ObjectRequest, RequestedChange};
 use crate::error::{ObjectError, ObjectErrorKind};
 use crate::lake_age::behind;
 use crate::log_writer::Unanswered;
-use crate::plan::{BatchPlan, KnownRows, bytes_left, plan, wanted};
+use crate::plan::{BatchPlan, bytes_left, plan, wanted};
 use crate::user_records::record_users;
 
 /// Requests of one transaction.
@@ -117,19 +117,19 @@ impl Committer {
     async fn transact(&self, requests: &[ObjectRequest]) -> Result<BatchPlan, ObjectError> {
         let mut transaction = self.state.begin_objects().await?;
         let now_ms = self.clock.now().as_millisecond();
-        let mut known = know(&mut transaction, requests, now_ms).await?;
+        let mut known = transaction.look(&wanted(requests)).await?;
         // The lake must know a user before it has an object of that user.
         if known.usage.values().any(|usage| !usage.is_recorded) {
             transaction.end().await;
             record_users(&self.state, &self.mirrors).await?;
             transaction = self.state.begin_objects().await?;
-            known = know(&mut transaction, requests, now_ms).await?;
+            known = transaction.look(&wanted(requests)).await?;
         }
         let newest = self.newest.fetch_max(known.version, Ordering::Relaxed);
         if known.version < newest {
             return Err(behind(newest, known.version));
         }
-        let plan = plan(known, requests);
+        let plan = plan(known, now_ms, requests);
         if plan.writes.changes.is_empty() && plan.writes.garbage.is_empty() {
             transaction.end().await;
             return Ok(plan);
@@ -157,9 +157,9 @@ impl Committer {
     ) -> Result<Option<u64>, ObjectError> {
         let requests = [request];
         let mut transaction = state.look_at_objects().await?;
-        let known = know(&mut transaction, &requests, 0).await?;
+        let known = transaction.look(&wanted(&requests)).await?;
         let left = bytes_left(&known, &requests[0].at);
-        for answer in plan(known, &requests).answers {
+        for answer in plan(known, 0, &requests).answers {
             answer?;
         }
         Ok(left)
@@ -185,9 +185,12 @@ impl Committer {
         if self.state.version_of_attempt(&change.attempt).await? == Some(change.version) {
             return Ok(true);
         }
-        let keys = plan.writes.entries.keys().cloned().collect();
-        let there = self.state.look_at_objects().await?.entries(&keys).await?;
-        Ok(there.iter().any(|(key, row)| {
+        let needed = NeededRows {
+            entries: plan.writes.entries.keys().cloned().collect(),
+            ..NeededRows::default()
+        };
+        let there = self.state.look_at_objects().await?.look(&needed).await?;
+        Ok(there.entries.iter().any(|(key, row)| {
             let written = plan.writes.entries.get(key).and_then(Option::as_ref);
             written.is_some_and(|written| written.attempt == row.attempt)
         }))
@@ -221,22 +224,6 @@ fn is_of_one(error: &ObjectError) -> bool {
         error.kind,
         ObjectErrorKind::Invalid | ObjectErrorKind::Corrupt
     )
-}
-
-/// What must be known of the rows for these requests.
-async fn know(
-    transaction: &mut ObjectTransaction,
-    requests: &[ObjectRequest],
-    now_ms: i64,
-) -> Result<KnownRows, ObjectError> {
-    let wanted = wanted(requests);
-    Ok(KnownRows {
-        version: transaction.version().await?,
-        now_ms,
-        entries: transaction.entries(&wanted.entries).await?,
-        children: transaction.children(&wanted.directories).await?,
-        usage: transaction.usage(&wanted.accounts).await?,
-    })
 }
 
 #[cfg(test)]

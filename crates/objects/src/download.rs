@@ -1,38 +1,132 @@
-//! Reading the bytes of an object, whole or in part, a piece at a time.
+//! Reading the bytes of an object back, from the first mirror that has them.
 
 use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use cannery_formats::object_log::StoredObject;
-use cannery_lake::Lake;
-use futures::stream::{self, BoxStream, StreamExt as _};
+use cannery_formats::{Digest, StoredObject};
+use cannery_lake::{Content, ErrorKind, Lake, Mirrors};
+use futures::stream::{self, StreamExt as _};
 
-use crate::error::ObjectError;
+use crate::bytes_cache::BytesCache;
+use crate::error::{ObjectError, ObjectErrorKind};
 
-/// What is read at once.
-const PIECE_BYTES: u64 = 1024 * 1024;
+/// An object of at most so many bytes is read whole, compared with its digest, and kept in memory for the next who asks.
+const SMALL_BYTES_MAX: u64 = 64 * 1024;
 
-/// How many pieces are read ahead of the reader.
-const PIECES_AHEAD: usize = 2;
+/// What is kept of small objects.
+const CACHE_BYTES_MAX: usize = 32 * 1024 * 1024;
 
-/// The bytes `range` of an object, in order. The range lies within the object.
-pub(crate) fn pieces(
-    lake: &Lake,
-    object: &StoredObject,
-    range: Range<u64>,
-) -> BoxStream<'static, Result<Bytes, ObjectError>> {
-    let offset = object.offset.unwrap_or(0);
-    let starts = range
-        .clone()
-        .step_by(usize::try_from(PIECE_BYTES).unwrap_or(usize::MAX));
-    let (lake, data) = (lake.clone(), object.data.clone());
-    let reads = starts.map(move |start| {
-        let (lake, data) = (lake.clone(), data.clone());
-        let end = range.end.min(start + PIECE_BYTES);
-        async move {
-            let piece = lake.get_range(&data, offset + start..offset + end).await;
-            piece.map_err(ObjectError::from)
+pub(crate) struct Downloads {
+    mirrors: Arc<Mirrors>,
+    cache: Mutex<BytesCache>,
+}
+
+impl Downloads {
+    pub(crate) fn new(mirrors: &Arc<Mirrors>) -> Self {
+        Self {
+            mirrors: Arc::clone(mirrors),
+            cache: Mutex::new(BytesCache::new(CACHE_BYTES_MAX)),
         }
-    });
-    stream::iter(reads).buffered(PIECES_AHEAD).boxed()
+    }
+
+    /// The bytes `range` of an object, as [`Content`]. The range lies within the object and is not empty.
+    pub(crate) async fn open_range(
+        &self,
+        object: &StoredObject,
+        range: Range<u64>,
+    ) -> Result<Content, ObjectError> {
+        if object.bytes <= SMALL_BYTES_MAX {
+            let piece = self.read(object, range).await?;
+            return Ok(Content::Pieces(stream::once(async { Ok(piece) }).boxed()));
+        }
+        let range = in_lake(object, range);
+        let opened = self.from_mirrors(|lake| {
+            let (data, range) = (object.data.clone(), range.clone());
+            async move { lake.open_range(&data, range).await.map_err(unreadable) }
+        });
+        opened.await
+    }
+
+    /// The same in memory.
+    pub(crate) async fn read(
+        &self,
+        object: &StoredObject,
+        range: Range<u64>,
+    ) -> Result<Bytes, ObjectError> {
+        if object.bytes > SMALL_BYTES_MAX {
+            let range = in_lake(object, range);
+            let read = self.from_mirrors(|lake| {
+                let (data, range) = (object.data.clone(), range.clone());
+                async move { lake.get_range(&data, range).await.map_err(unreadable) }
+            });
+            return read.await;
+        }
+        let place = (object.data.clone(), object.offset.unwrap_or(0));
+        let kept = self.cache().get(&place);
+        let whole = match kept {
+            Some(whole) => whole,
+            None => {
+                let read = self.from_mirrors(|lake| read_small(lake, object.clone()));
+                let whole = read.await?;
+                self.cache().insert(place, whole.clone());
+                whole
+            }
+        };
+        let part = |end: u64| usize::try_from(end).unwrap_or(usize::MAX);
+        Ok(whole.slice(part(range.start)..part(range.end)))
+    }
+
+    fn cache(&self) -> std::sync::MutexGuard<'_, BytesCache> {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the first mirror answers that can.
+    async fn from_mirrors<T, F>(&self, read: impl Fn(Lake) -> F) -> Result<T, ObjectError>
+    where
+        F: Future<Output = Result<T, ObjectError>>,
+    {
+        let mut refused = None;
+        for lake in self.mirrors.iter() {
+            match read(lake.clone()).await {
+                Ok(answer) => return Ok(answer),
+                Err(error) => {
+                    tracing::warn!(lake = lake.id(), %error, "cannot read the bytes of an object there");
+                    refused.get_or_insert(error);
+                }
+            }
+        }
+        Err(refused.expect("there is at least one mirror"))
+    }
+}
+
+fn in_lake(object: &StoredObject, range: Range<u64>) -> Range<u64> {
+    let offset = object.offset.unwrap_or(0);
+    offset + range.start..offset + range.end
+}
+
+/// Bytes that a row names are there, and all of them: otherwise the lake is damaged.
+fn unreadable(error: cannery_lake::Error) -> ObjectError {
+    match error.kind {
+        ErrorKind::Absent | ErrorKind::Invalid | ErrorKind::Corrupt => {
+            ObjectError::new(ObjectErrorKind::Corrupt, error.to_string())
+        }
+        _ => error.into(),
+    }
+}
+
+/// All bytes of a small object, which are what was put.
+async fn read_small(lake: Lake, object: StoredObject) -> Result<Bytes, ObjectError> {
+    let range = in_lake(&object, 0..object.bytes);
+    let read = lake.get_range(&object.data, range).await;
+    let bytes = read.map_err(unreadable)?;
+    if Digest::of(&bytes) == object.sha256 {
+        return Ok(bytes);
+    }
+    let message = format!(
+        "`{}` in `{}` is damaged: its SHA-256 is not the one of what was put",
+        object.data,
+        lake.id()
+    );
+    Err(ObjectError::new(ObjectErrorKind::Corrupt, message))
 }

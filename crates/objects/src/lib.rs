@@ -14,13 +14,14 @@
 //! | `log_writer.rs` | committed changes go to the log |
 //! | `lake_age.rs` | a database that is older than the lake is refused |
 //! | `ownership.rs` | another database than the one that has the objects is refused |
-//! | `download.rs` | reading bytes back |
+//! | `download.rs`, `bytes_cache.rs` | reading bytes back |
 //! | `sweep.rs` | bytes that no name has any more go |
 //! | `snapshot.rs` | everything as one object, so that the log before it can go |
 //! | `rebuild.rs` | the rows anew, from the lake |
 //! | `user_records.rs` | the ids and names of users, in the lake |
 #![deny(missing_docs)]
 
+mod bytes_cache;
 mod change;
 mod committer;
 mod download;

@@ -7,21 +7,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use cannery_formats::{Digest, Key, ObjectEntry, StoredObject, is_id};
-use cannery_lake::Mirrors;
+use cannery_formats::{Digest, Key, ObjectEntry, ObjectPath, StoredObject, is_id};
+use cannery_lake::{Content, Mirrors};
 use cannery_runtime::disk::{Disk, Kind, create_dir_all};
 use cannery_runtime::{Clock, Rng};
 use cannery_state::State;
 use cannery_state::objects::{
     DirectoryPage, EntryKey, PageStart, SortKey, SortOrder, VersionedEntry,
 };
-use futures::stream::BoxStream;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use crate::change::{Committed, Conditions, ObjectRequest, RequestedChange};
 use crate::committer::{Committer, WaitingRequest};
-use crate::download;
+use crate::download::Downloads;
 use crate::error::ObjectError;
 use crate::lake_age::check_age;
 use crate::log_writer::LogWriter;
@@ -59,6 +58,7 @@ pub struct NamespaceParts {
 /// The objects of all users. Any number of servers may have the same ones open, on one database and one lake.
 pub struct Namespace {
     parts: NamespaceParts,
+    downloads: Downloads,
     memory: UploadMemory,
     /// The highest version that was seen.
     newest: Arc<AtomicU64>,
@@ -96,6 +96,7 @@ impl Namespace {
             tokio::spawn(writer.run(log_queue)),
         ];
         Ok(Self {
+            downloads: Downloads::new(&parts.mirrors),
             parts,
             memory: UploadMemory::default(),
             newest,
@@ -110,13 +111,26 @@ impl Namespace {
     /// `Unavailable`, `Corrupt`.
     pub async fn find(&self, at: &EntryKey) -> Result<Option<VersionedEntry>, ObjectError> {
         if at.path.is_root() {
-            return Ok(Some(VersionedEntry {
-                version: 0,
-                attempt: String::new(),
-                entry: ObjectEntry::Directory { mtime_ms: 0 },
-            }));
+            return Ok(Some(area()));
         }
         Ok(self.parts.state.object_entry(at).await?)
+    }
+
+    /// The same for a user of that name, with the key of the entry; nothing if there is no such user.
+    ///
+    /// # Errors
+    /// `Unavailable`, `Corrupt`.
+    pub async fn find_of(
+        &self,
+        user: &str,
+        path: &ObjectPath,
+    ) -> Result<Option<(EntryKey, Option<VersionedEntry>)>, ObjectError> {
+        let found = self.parts.state.object_entry_of(user, path).await?;
+        Ok(found.map(|(account, entry)| {
+            let path = path.clone();
+            let entry = entry.or_else(|| path.is_root().then(area));
+            (EntryKey { account, path }, entry)
+        }))
     }
 
     /// A page of a directory.
@@ -137,14 +151,29 @@ impl Namespace {
             .await?)
     }
 
-    /// The bytes `range` of an object that was found, in order. The range lies within the object.
-    #[must_use]
-    pub fn read(
+    /// The bytes `range` of an object that was found, from the first mirror that has them. The range lies within the object and is
+    /// not empty.
+    ///
+    /// # Errors
+    /// As the first mirror says, if no other has them.
+    pub async fn open_range(
         &self,
         object: &StoredObject,
         range: Range<u64>,
-    ) -> BoxStream<'static, Result<Bytes, ObjectError>> {
-        download::pieces(self.parts.mirrors.first(), object, range)
+    ) -> Result<Content, ObjectError> {
+        self.downloads.open_range(object, range).await
+    }
+
+    /// The same in memory.
+    ///
+    /// # Errors
+    /// As [`Namespace::open_range`].
+    pub async fn read(
+        &self,
+        object: &StoredObject,
+        range: Range<u64>,
+    ) -> Result<Bytes, ObjectError> {
+        self.downloads.read(object, range).await
     }
 
     /// Says whether an object would be refused as things stand, and how many bytes it may have; `announced` is its length if
@@ -312,6 +341,15 @@ impl Namespace {
                 tracing::error!(%error, "a task of the objects panicked");
             }
         }
+    }
+}
+
+/// The directory of an area, which is always there.
+fn area() -> VersionedEntry {
+    VersionedEntry {
+        version: 0,
+        attempt: String::new(),
+        entry: ObjectEntry::Directory { mtime_ms: 0 },
     }
 }
 

@@ -1,32 +1,11 @@
 //! Every decision about a change, pure: what is there, what is asked for, and what becomes of it.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use cannery_formats::object_log::StoredObject;
 use cannery_formats::{ObjectChange, ObjectEntry};
-use cannery_state::objects::{AccountUsage, EntryKey, ObjectWrites, VersionedEntry};
+use cannery_state::objects::{EntryKey, NeededRows, ObjectRows, ObjectWrites, VersionedEntry};
 
 use crate::change::{Committed, ObjectRequest, RequestedChange};
 use crate::error::{ObjectError, ObjectErrorKind};
-
-/// What must be known before a plan can be made.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct NeededRows {
-    pub(crate) entries: BTreeSet<EntryKey>,
-    pub(crate) directories: BTreeSet<EntryKey>,
-    pub(crate) accounts: BTreeSet<String>,
-}
-
-/// What is known of the rows, as of one moment.
-#[derive(Debug, Default)]
-pub(crate) struct KnownRows {
-    pub(crate) version: u64,
-    pub(crate) now_ms: i64,
-    pub(crate) entries: BTreeMap<EntryKey, VersionedEntry>,
-    pub(crate) children: BTreeMap<EntryKey, u64>,
-    /// Bytes that a user has and may have.
-    pub(crate) usage: BTreeMap<String, AccountUsage>,
-}
 
 /// What to do, and what to answer to each request.
 #[derive(Debug)]
@@ -65,13 +44,14 @@ pub(crate) fn wanted(requests: &[ObjectRequest]) -> NeededRows {
 }
 
 /// Decides the requests one after the other; each sees what those before it have done.
-pub(crate) fn plan(known: KnownRows, requests: &[ObjectRequest]) -> BatchPlan {
+pub(crate) fn plan(known: ObjectRows, now_ms: i64, requests: &[ObjectRequest]) -> BatchPlan {
     let mut planner = Planner {
         writes: ObjectWrites {
             version: known.version,
             ..ObjectWrites::default()
         },
         known,
+        now_ms,
     };
     let answers = requests
         .iter()
@@ -90,13 +70,14 @@ pub(crate) fn plan(known: KnownRows, requests: &[ObjectRequest]) -> BatchPlan {
 }
 
 struct Planner {
-    known: KnownRows,
+    known: ObjectRows,
+    now_ms: i64,
     writes: ObjectWrites,
 }
 
 /// How many bytes an object at that path may have, if the user is limited: what is left to the user, and what the object has
 /// that is there now.
-pub(crate) fn bytes_left(known: &KnownRows, at: &EntryKey) -> Option<u64> {
+pub(crate) fn bytes_left(known: &ObjectRows, at: &EntryKey) -> Option<u64> {
     let usage = known.usage.get(&at.account)?;
     let there = known.entries.get(at).map(|there| &there.entry);
     let replaced = size_of_entry(there);
@@ -136,7 +117,7 @@ impl Planner {
         request.conditions.check(&at.path, entry)?;
         // A clock that was set back must not make an entry older than the one that it replaces.
         let before_ms = entry.map_or(i64::MIN, ObjectEntry::mtime_ms);
-        let mtime_ms = self.known.now_ms.max(before_ms);
+        let mtime_ms = self.now_ms.max(before_ms);
         match (&request.change, there) {
             (RequestedChange::MakeDirectory, None) => {
                 self.set(request, Some(ObjectEntry::Directory { mtime_ms }))

@@ -4,6 +4,7 @@
 
 use std::ffi::OsString;
 use std::fmt;
+use std::fs::File;
 use std::io;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -196,6 +197,15 @@ pub trait DiskFile: fmt::Debug + Send + Sync {
     /// # Errors
     /// As [`DiskFile::sync`]: a failed one must not be retried.
     fn sync_data(&self) -> io::Result<()>;
+
+    /// The same open file as the operating system knows it, for who hands it on without reading it; nothing on a disk that has
+    /// no such files.
+    ///
+    /// # Errors
+    /// As the operating system says.
+    fn system_file(&self) -> io::Result<Option<File>> {
+        Ok(None)
+    }
 
     /// Begins to bring what was written there to the disk and does not wait: what the caller does until the sync costs no
     /// time then. Nothing is durable before [`DiskFile::sync_data`].

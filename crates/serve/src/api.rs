@@ -10,7 +10,7 @@
 //! | `access.rs` | every decision whether somebody may |
 //! | `account.rs`, `lake.rs`, `preflight.rs` | the areas of a user, the lake, and what browsers ask first |
 //! | `objects.rs`, `put.rs`, `get.rs`, `listing.rs` | the objects of users |
-//! | `representation.rs` | answering with bytes, whole or in part |
+//! | `representation.rs`, `file_body.rs` | answering with bytes, whole or in part |
 //! | `conditions.rs`, `range.rs`, `if_range.rs`, `caching.rs`, `stored_headers.rs`, `page_token.rs` | what stands in headers and queries |
 //! | `body_with_slot.rs` | an answer counts until it is sent |
 //! | `browse.rs` | what the page of objects shows |
@@ -27,6 +27,7 @@ mod caller;
 mod conditions;
 mod contract;
 mod error;
+mod file_body;
 mod get;
 mod if_range;
 mod lake;

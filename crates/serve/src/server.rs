@@ -15,11 +15,13 @@ use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 mod connection;
+mod file_stream;
 mod limits;
 mod tls;
 
 pub(crate) use connection::ConnectionOrigin;
 use connection::ConnectionParts;
+pub(crate) use file_stream::FileQueue;
 pub(crate) use limits::ConnectionLimits;
 pub(crate) use tls::Tls;
 pub use tls::{TlsError, TlsFiles};

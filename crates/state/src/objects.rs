@@ -24,7 +24,7 @@ pub use garbage::GarbageCandidate;
 pub use lookup::{DirectoryPage, ListedEntry, PageStart, SortKey, SortOrder};
 pub use outbox::OutboxLine;
 pub use rebuild::UserFix;
-pub use transaction::{AccountUsage, ObjectTransaction, ObjectWrites};
+pub use transaction::{AccountUsage, NeededRows, ObjectRows, ObjectTransaction, ObjectWrites};
 
 /// A path of a user.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -4,6 +4,7 @@ use std::pin::pin;
 
 use async_trait::async_trait;
 use deadpool_postgres::Object;
+use futures::future::try_join_all;
 use tokio_postgres::binary_copy::BinaryCopyInWriter;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
@@ -11,7 +12,7 @@ use tokio_postgres::types::{ToSql, Type};
 use super::fault::sorted;
 use super::value::wire_type;
 use crate::error::Error;
-use crate::session::Session;
+use crate::session::{Session, Statement};
 use crate::value::{Column, Row, Value};
 
 /// What a temporary table's name begins with: other connections do not see it.
@@ -67,25 +68,49 @@ impl PgSession {
     }
 }
 
-#[async_trait]
-impl Session for PgSession {
-    async fn query(&mut self, sql: &str, params: Vec<Value>) -> Result<Vec<Row>, Error> {
+impl PgSession {
+    async fn asked(&self, sql: &str, params: &[Value]) -> Result<Vec<Row>, Error> {
         let client = self.client()?;
-        match self.rows(sql, &params).await {
+        match self.rows(sql, params).await {
             // A table was made anew since the statement was prepared.
             Err(error) if self.reads && error.code() == Some(&SqlState::FEATURE_NOT_SUPPORTED) => {
                 client.statement_cache.clear();
-                self.rows(sql, &params).await
+                self.rows(sql, params).await
             }
             answer => answer,
         }
         .map_err(|error| sorted(&error))
     }
 
-    async fn execute(&mut self, sql: &str, params: Vec<Value>) -> Result<u64, Error> {
+    async fn executed(&self, sql: &str, params: &[Value]) -> Result<u64, Error> {
         let params: Vec<&(dyn ToSql + Sync)> = params.iter().map(|p| p as _).collect();
         let done = self.client()?.execute(sql, &params).await;
         done.map_err(|error| sorted(&error))
+    }
+}
+
+#[async_trait]
+impl Session for PgSession {
+    async fn query(&mut self, sql: &str, params: Vec<Value>) -> Result<Vec<Row>, Error> {
+        self.asked(sql, &params).await
+    }
+
+    async fn query_all(&mut self, statements: Vec<Statement>) -> Result<Vec<Vec<Row>>, Error> {
+        let asked = statements
+            .iter()
+            .map(|one| self.asked(&one.sql, &one.params));
+        try_join_all(asked).await
+    }
+
+    async fn execute(&mut self, sql: &str, params: Vec<Value>) -> Result<u64, Error> {
+        self.executed(sql, &params).await
+    }
+
+    async fn execute_all(&mut self, statements: Vec<Statement>) -> Result<Vec<u64>, Error> {
+        let done = statements
+            .iter()
+            .map(|one| self.executed(&one.sql, &one.params));
+        try_join_all(done).await
     }
 
     async fn script(&mut self, sql: &str) -> Result<(), Error> {

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use rusqlite::fallible_iterator::FallibleIterator as _;
 use rusqlite::types::{ToSqlOutput, ValueRef};
-use rusqlite::{Batch, Connection, Statement, StatementStatus, ToSql};
+use rusqlite::{Batch, Connection, StatementStatus, ToSql};
 use tokio::sync::OwnedMutexGuard;
 
 use super::Desk;
 use super::fault::sorted;
 use super::thread::Threads;
 use crate::error::Error;
-use crate::session::Session;
+use crate::session::{Session, Statement};
 use crate::value::{Column, Row, Value, time_text};
 
 /// Rows of one `insert`; with the widest table well below the limit of 32,766 parameters.
@@ -38,7 +38,17 @@ impl Session for ReadSession {
             .await
     }
 
+    async fn query_all(&mut self, statements: Vec<Statement>) -> Result<Vec<Vec<Row>>, Error> {
+        self.threads
+            .call(move |connection| query_all(connection, &statements))
+            .await
+    }
+
     async fn execute(&mut self, _sql: &str, _params: Vec<Value>) -> Result<u64, Error> {
+        Err(read_only())
+    }
+
+    async fn execute_all(&mut self, _statements: Vec<Statement>) -> Result<Vec<u64>, Error> {
         Err(read_only())
     }
 
@@ -129,16 +139,23 @@ impl Session for WriteSession {
             .await
     }
 
+    async fn query_all(&mut self, statements: Vec<Statement>) -> Result<Vec<Vec<Row>>, Error> {
+        self.call(move |connection| query_all(connection, &statements))
+            .await
+    }
+
     async fn execute(&mut self, sql: &str, params: Vec<Value>) -> Result<u64, Error> {
         let sql = numbered(sql);
+        self.call(move |connection| execute(connection, &sql, &params))
+            .await
+    }
+
+    async fn execute_all(&mut self, statements: Vec<Statement>) -> Result<Vec<u64>, Error> {
         self.call(move |connection| {
-            let mut statement = connection
-                .prepare_cached(&sql)
-                .map_err(|error| sorted(&error))?;
-            bind(&mut statement, 0, &params)?;
-            let changed = statement.raw_execute().map_err(|error| sorted(&error))?;
-            tell_steps(&statement, &sql);
-            Ok(u64::try_from(changed).unwrap_or(u64::MAX))
+            let done = statements
+                .iter()
+                .map(|one| execute(connection, &numbered(&one.sql), &one.params));
+            done.collect()
         })
         .await
     }
@@ -281,13 +298,34 @@ fn insert_rows(
     Ok(())
 }
 
-fn bind(statement: &mut Statement<'_>, before: usize, params: &[Value]) -> Result<(), Error> {
+fn bind(
+    statement: &mut rusqlite::Statement<'_>,
+    before: usize,
+    params: &[Value],
+) -> Result<(), Error> {
     for (place, value) in params.iter().enumerate() {
         statement
             .raw_bind_parameter(before + place + 1, value)
             .map_err(|error| sorted(&error))?;
     }
     Ok(())
+}
+
+fn execute(connection: &Connection, sql: &str, params: &[Value]) -> Result<u64, Error> {
+    let mut statement = connection
+        .prepare_cached(sql)
+        .map_err(|error| sorted(&error))?;
+    bind(&mut statement, 0, params)?;
+    let changed = statement.raw_execute().map_err(|error| sorted(&error))?;
+    tell_steps(&statement, sql);
+    Ok(u64::try_from(changed).unwrap_or(u64::MAX))
+}
+
+fn query_all(connection: &Connection, statements: &[Statement]) -> Result<Vec<Vec<Row>>, Error> {
+    let rows = statements
+        .iter()
+        .map(|one| query(connection, &numbered(&one.sql), &one.params));
+    rows.collect()
 }
 
 fn query(connection: &Connection, sql: &str, params: &[Value]) -> Result<Vec<Row>, Error> {
@@ -314,7 +352,7 @@ fn query(connection: &Connection, sql: &str, params: &[Value]) -> Result<Vec<Row
 
 /// How much a statement took, in the steps of SQLite's machine: the same wherever it runs, so that a test can tell whether it
 /// reads more the more there is.
-fn tell_steps(statement: &Statement<'_>, sql: &str) {
+fn tell_steps(statement: &rusqlite::Statement<'_>, sql: &str) {
     let steps = statement.reset_status(StatementStatus::VmStep);
     tracing::trace!(target: "cannery_database::steps", steps, sql);
 }

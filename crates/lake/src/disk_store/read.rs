@@ -18,6 +18,10 @@ use super::{Inner, digest_of, generic};
 
 const CHUNK_BYTES: u64 = 1024 * 1024;
 
+/// Asks, among the extensions of a request, for the file itself in place of its bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AsFile;
+
 impl Inner {
     /// Opens an object. The file is never changed in place, so what is streamed later is what was hashed here.
     pub(super) fn get(&self, location: &Path, options: &GetOptions) -> Result<GetResult> {
@@ -47,16 +51,22 @@ impl Inner {
         options.check_preconditions(&meta)?;
         let range = range_of(options.range.as_ref(), meta.size)?;
         let length = range.end - range.start;
-        let payload = match content {
-            _ if options.head => stream::empty().boxed(),
-            Some(content) => once(content),
-            None if length <= CHUNK_BYTES => {
-                once(read_exactly(&*file, range.start, length).map_err(generic)?)
+        let system_file = match options.extensions.get::<AsFile>() {
+            Some(AsFile) => file.system_file().map_err(generic)?,
+            None => None,
+        };
+        let payload = match (content, system_file) {
+            _ if options.head => GetResultPayload::Stream(stream::empty().boxed()),
+            (_, Some(file)) => GetResultPayload::File(file, target),
+            (Some(content), None) => GetResultPayload::Stream(once(content)),
+            (None, None) if length <= CHUNK_BYTES => {
+                let piece = read_exactly(&*file, range.start, length).map_err(generic)?;
+                GetResultPayload::Stream(once(piece))
             }
-            None => chunks(file, range.clone()),
+            (None, None) => GetResultPayload::Stream(chunks(file, range.clone())),
         };
         Ok(GetResult {
-            payload: GetResultPayload::Stream(payload),
+            payload,
             meta,
             range,
             attributes: Attributes::default(),

@@ -52,7 +52,7 @@ async fn a_commit_whose_answer_was_lost_is_found_in_the_outbox_or_in_the_rows() 
     let requests = [make_directory(&account, "first")];
     let planned = async |requests: &[ObjectRequest]| {
         let mut look = state.look_at_objects().await.unwrap();
-        plan(know(&mut look, requests, 0).await.unwrap(), requests)
+        plan(look.look(&wanted(requests)).await.unwrap(), 0, requests)
     };
     let before = planned(&requests).await;
     assert!(!committer.was_committed(&before).await.unwrap());

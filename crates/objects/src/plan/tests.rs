@@ -1,4 +1,7 @@
+use std::collections::BTreeMap;
+
 use cannery_formats::{Digest, Key, ObjectPath};
+use cannery_state::objects::AccountUsage;
 
 use super::*;
 use crate::change::{Conditions, EtagMatch};
@@ -60,10 +63,9 @@ fn link(path: &str, source: &str) -> ObjectRequest {
     )
 }
 
-fn empty(limit: Option<u64>) -> KnownRows {
-    KnownRows {
+fn empty(limit: Option<u64>) -> ObjectRows {
+    ObjectRows {
         version: 10,
-        now_ms: NOW,
         usage: [(
             "u".repeat(26),
             AccountUsage {
@@ -72,7 +74,7 @@ fn empty(limit: Option<u64>) -> KnownRows {
             },
         )]
         .into(),
-        ..KnownRows::default()
+        ..ObjectRows::default()
     }
 }
 
@@ -82,7 +84,7 @@ fn planned(requests: &[ObjectRequest]) -> BatchPlan {
     for directory in wanted(requests).directories {
         known.children.insert(directory, 0);
     }
-    plan(known, requests)
+    plan(known, NOW, requests)
 }
 
 fn kinds(plan: &BatchPlan) -> Vec<Option<ObjectErrorKind>> {
@@ -244,7 +246,7 @@ fn a_user_has_no_more_bytes_than_allowed_but_may_always_have_fewer() {
         request("/stor/b", RequestedChange::Delete),
         request("/stor/e", put('e', 0)),
     ];
-    let plan = plan(empty(Some(100)), &requests);
+    let plan = plan(empty(Some(100)), NOW, &requests);
     let exceeded = Some(ObjectErrorKind::QuotaExceeded);
     assert_eq!(
         kinds(&plan),
@@ -255,11 +257,11 @@ fn a_user_has_no_more_bytes_than_allowed_but_may_always_have_fewer() {
 
 #[test]
 fn nobody_changes_what_belonged_to_a_removed_user() {
-    let known = KnownRows {
+    let known = ObjectRows {
         usage: BTreeMap::new(),
         ..empty(None)
     };
-    let plan = plan(known, &[request("/stor/a", put('a', 1))]);
+    let plan = plan(known, NOW, &[request("/stor/a", put('a', 1))]);
     assert!(plan.answers[0].is_err());
     assert_eq!(plan.writes.changes, []);
 }
@@ -284,11 +286,10 @@ fn what_must_be_known_is_asked_for() {
 fn a_clock_that_was_set_back_makes_nothing_older_than_what_it_replaces() {
     let first = planned(&[request("/stor/a", put('a', 1))]);
     let mut known = empty(None);
-    known.now_ms = NOW - 1_000;
     for (key, row) in first.writes.entries {
         known.entries.insert(key, row.unwrap());
     }
-    let second = plan(known, &[request("/stor/a", put('b', 1))]);
+    let second = plan(known, NOW - 1_000, &[request("/stor/a", put('b', 1))]);
     let entry = second.answers[0].clone().unwrap().entry.unwrap();
     assert_eq!(entry.mtime_ms(), NOW);
 }

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use cannery_objects::{Conditions, EtagMatch, ObjectErrorKind, RequestedChange};
-use cannery_state::objects::{SortKey, SortOrder};
-use futures::TryStreamExt as _;
+use cannery_state::objects::{NeededRows, SortKey, SortOrder};
 use futures::future::join_all;
 
 use crate::world::{Server, World};
@@ -88,16 +87,8 @@ pub(crate) async fn what_is_put_is_got_in_whole_and_in_part(world: &World) {
         assert_eq!(object.bytes, bytes as u64);
         if bytes > 2_000 {
             let range = 1_000..object.bytes - 500;
-            let part: Vec<Bytes> = server
-                .namespace
-                .read(&object, range)
-                .try_collect()
-                .await
-                .unwrap();
-            assert!(
-                part.concat() == content[1_000..bytes - 500],
-                "{bytes} bytes"
-            );
+            let part = server.read(&object, range).await.unwrap();
+            assert!(part == content[1_000..bytes - 500], "{bytes} bytes");
         }
     }
     server
@@ -224,9 +215,8 @@ async fn count_up(server: &Server, times: usize) {
     let mut done = 0;
     while done < times {
         let object = server.object("/stor/count").await.unwrap();
-        let pieces = server.namespace.read(&object, 0..object.bytes);
-        let pieces: Vec<Bytes> = pieces.try_collect().await.unwrap();
-        let number: u64 = String::from_utf8(pieces.concat()).unwrap().parse().unwrap();
+        let read = server.read(&object, 0..object.bytes).await.unwrap();
+        let number: u64 = String::from_utf8(read).unwrap().parse().unwrap();
         let next = (number + 1).to_string();
         match server
             .put_if("/stor/count", next.as_bytes(), only_if(&object.etag))
@@ -354,7 +344,7 @@ pub(crate) async fn a_database_that_is_older_than_the_lake_is_refused(world: &Wo
     server.put("/stor/a", b"1").await.unwrap();
     // As a restored backup would: the database knows fewer changes than it did.
     let mut older = server.state.begin_objects().await.unwrap();
-    assert_eq!(older.version().await.unwrap(), 1);
+    assert_eq!(older.look(&NeededRows::default()).await.unwrap().version, 1);
     older
         .commit(&cannery_state::objects::ObjectWrites::default())
         .await

@@ -146,9 +146,8 @@ async fn answer_of(server: &Server, path: &str, ask: Ask) -> Result<Answer, Obje
             let Some(object) = object else {
                 return Ok((Operation::Get(None), None));
             };
-            let pieces = server.namespace.read(&object, 0..object.bytes);
-            let pieces: Vec<bytes::Bytes> = futures::TryStreamExt::try_collect(pieces).await?;
-            let number = String::from_utf8(pieces.concat()).unwrap().parse().unwrap();
+            let read = server.read(&object, 0..object.bytes).await?;
+            let number = String::from_utf8(read).unwrap().parse().unwrap();
             Ok((Operation::Get(Some(number)), Some((number, object.etag))))
         }
         Ask::Put(new) | Ask::PutIf(_, _, new) => {

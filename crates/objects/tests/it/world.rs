@@ -1,7 +1,9 @@
 //! A lake and a database, and servers that share them.
 
 use std::any::Any;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use cannery_formats::{Key, ObjectChange, ObjectEntry, StoredObject, UserName};
 use cannery_lake::fault::{FaultStore, Faults};
-use cannery_lake::{Lake, LakeMetrics, Mirrors, Parts, RetryPolicy};
+use cannery_lake::{Content, Lake, LakeMetrics, Mirrors, Parts, RetryPolicy};
 use cannery_objects::{
     Committed, Conditions, Namespace, NamespaceParts, OBJECT_BYTES_MAX, ObjectError, ObjectUpload,
     RebuildReport, RequestedChange, SweepGrace, SweepReport, rebuild,
@@ -17,7 +19,7 @@ use cannery_objects::{
 use cannery_runtime::clock::SimulatedClock;
 use cannery_runtime::{Clock, RealDisk, Rng};
 use cannery_state::State;
-use cannery_state::objects::{EntryKey, PageStart, SortKey, SortOrder, VersionedEntry};
+use cannery_state::objects::{EntryKey, NeededRows, PageStart, SortKey, SortOrder, VersionedEntry};
 use futures::TryStreamExt as _;
 use object_store::ObjectStore;
 use tempfile::TempDir;
@@ -285,9 +287,29 @@ impl Server {
     /// The whole content; nothing where no object is.
     pub(crate) async fn get(&self, path: &str) -> Option<Vec<u8>> {
         let object = self.object(path).await?;
-        let pieces = self.namespace.read(&object, 0..object.bytes);
-        let pieces: Vec<Bytes> = pieces.try_collect().await.unwrap();
-        Some(pieces.concat())
+        Some(self.read(&object, 0..object.bytes).await.unwrap())
+    }
+
+    /// A part of what an object was when it was found.
+    pub(crate) async fn read(
+        &self,
+        object: &StoredObject,
+        range: Range<u64>,
+    ) -> Result<Vec<u8>, ObjectError> {
+        if range.is_empty() {
+            return Ok(Vec::new());
+        }
+        match self.namespace.open_range(object, range).await? {
+            Content::File { file, range } => {
+                let mut bytes = vec![0; usize::try_from(range.end - range.start).unwrap()];
+                file.read_exact_at(&mut bytes, range.start).unwrap();
+                Ok(bytes)
+            }
+            Content::Pieces(pieces) => {
+                let pieces: Vec<Bytes> = pieces.try_collect().await?;
+                Ok(pieces.concat())
+            }
+        }
     }
 
     /// All names in a directory, read by pages of three.
@@ -352,17 +374,22 @@ impl Server {
             let account = key.account.clone();
             key.path.parent().map(|path| EntryKey { account, path })
         });
-        let children = look.children(&directories.collect()).await.unwrap();
-        let usage = look.usage(&users.keys().cloned().collect()).await.unwrap();
+        let needed = NeededRows {
+            entries: BTreeSet::new(),
+            directories: directories.collect(),
+            accounts: users.keys().cloned().collect(),
+        };
+        let rows = look.look(&needed).await.unwrap();
         NamespaceDump {
-            version: look.version().await.unwrap(),
-            usage: usage
+            version: rows.version,
+            usage: rows
+                .usage
                 .into_iter()
                 .map(|(id, usage)| (id, usage.bytes))
                 .collect(),
             entries,
             users,
-            children,
+            children: rows.children,
         }
     }
 

@@ -233,6 +233,10 @@ impl DiskFile for RealFile {
     fn begin_sync(&self, offset: u64, bytes: u64) -> io::Result<()> {
         sys::begin_writing(&self.0, offset, bytes)
     }
+
+    fn system_file(&self) -> io::Result<Option<File>> {
+        self.0.try_clone().map(Some)
+    }
 }
 
 #[derive(Debug)]

@@ -1,12 +1,10 @@
 //! What the page of objects shows of a user who is logged in: the same rules as for programs, other words.
 
-use axum::body::Bytes;
 use cannery_formats::ObjectEntry;
 use cannery_formats::object_log::StoredObject;
 use cannery_objects::{Conditions, RequestedChange};
 use cannery_state::identity::{Scopes, User};
 use cannery_state::objects::{EntryKey, ListedEntry, PageStart, SortKey, SortOrder};
-use futures::TryStreamExt as _;
 
 use super::Api;
 use super::access::{self, Intent};
@@ -105,13 +103,7 @@ async fn preview(api: &Api, object: &StoredObject) -> Result<Option<String>, Api
     if end == 0 || object.headers.contains_key("content-encoding") {
         return Ok(None);
     }
-    let pieces: Vec<Bytes> = api
-        .parts
-        .namespace
-        .read(object, 0..end)
-        .try_collect()
-        .await?;
-    let bytes = pieces.concat();
+    let bytes = api.parts.namespace.read(object, 0..end).await?;
     // The last character may have been cut.
     let whole = match std::str::from_utf8(&bytes) {
         Ok(_) => bytes.len(),

@@ -4,6 +4,7 @@ use axum::response::Response;
 use cannery_formats::ObjectEntry;
 use cannery_formats::object_log::StoredObject;
 use cannery_formats::object_path::Area;
+use cannery_state::objects::VersionedEntry;
 use http::header::{
     ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, CACHE_CONTROL, CONTENT_TYPE,
 };
@@ -14,28 +15,26 @@ use super::access;
 use super::caching;
 use super::error::ApiError;
 use super::listing::{self, DIRECTORY_TYPE, DURABILITY};
-use super::objects::AdmittedRequest;
+use super::objects::{AdmittedRequest, find};
 use super::representation::{Representation, insert, unsaid};
 use super::stored_headers;
 
 pub(super) async fn get(api: &Api, admitted: AdmittedRequest) -> Result<Response, ApiError> {
-    let path = format!("/{}{}", admitted.address.user, admitted.address.path);
-    let found = api.parts.namespace.find(&admitted.at).await?;
-    let entry = found.ok_or_else(|| ApiError::absent(&path))?.entry;
+    let (at, VersionedEntry { entry, .. }) = find(api, &admitted.caller, &admitted.address).await?;
     if entry.as_object().is_none() {
         access::check_more_than_an_object(&admitted.caller)?;
     }
     let is_public = admitted.address.path.area() == Area::Public;
     let mut response = match &entry {
         ObjectEntry::Directory { .. } if admitted.head.method == Method::HEAD => {
-            listing::check(&admitted.at, &admitted.query)?;
+            listing::check(&at, &admitted.query)?;
             directory_head()
         }
-        ObjectEntry::Directory { .. } => listing::list(api, &admitted.at, &admitted.query).await?,
+        ObjectEntry::Directory { .. } => listing::list(api, &at, &admitted.query).await?,
         ObjectEntry::Object(object) => {
             let namespace = &api.parts.namespace;
             described(object, is_public)
-                .answer(&admitted.head, |part| namespace.read(object, part))
+                .answer(&admitted.head, |part| namespace.open_range(object, part))
                 .await?
         }
     };

@@ -1,13 +1,9 @@
 //! Reading the lake itself, as far as somebody may.
 
-use std::ops::Range;
-
-use axum::body::Bytes;
 use axum::response::Response;
 use cannery_formats::Key;
-use cannery_lake::{ErrorKind, Lake};
+use cannery_lake::ErrorKind;
 use cannery_objects::ObjectError;
-use futures::stream::{self, BoxStream, StreamExt as _};
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
@@ -19,9 +15,6 @@ use super::caller;
 use super::error::ApiError;
 use super::query::Query;
 use super::representation::{Representation, insert};
-
-/// What is read at once.
-const PIECE_BYTES: u64 = 1024 * 1024;
 
 /// Answers with an object of the lake.
 ///
@@ -60,23 +53,9 @@ pub(super) async fn get(api: &Api, head: &Parts, key: Option<Key>) -> Result<Res
         bytes: found.bytes,
     };
     representation
-        .answer(head, |part| pieces(lake.clone(), key, part))
+        .answer(head, |part| async {
+            let key = key;
+            Ok(lake.open_range(&key, part).await?)
+        })
         .await
-}
-
-fn pieces(
-    lake: Lake,
-    key: Key,
-    part: Range<u64>,
-) -> BoxStream<'static, Result<Bytes, ObjectError>> {
-    let state = (lake, key, part);
-    let pieces = stream::try_unfold(state, |(lake, key, part)| async move {
-        if part.is_empty() {
-            return Ok(None);
-        }
-        let end = part.end.min(part.start.saturating_add(PIECE_BYTES));
-        let piece = lake.get_range(&key, part.start..end).await?;
-        Ok(Some((piece, (lake, key, end..part.end))))
-    });
-    pieces.boxed()
 }

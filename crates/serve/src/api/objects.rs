@@ -3,7 +3,7 @@
 use axum::body::Body;
 use axum::response::Response;
 use cannery_objects::RequestedChange;
-use cannery_state::objects::EntryKey;
+use cannery_state::objects::{EntryKey, VersionedEntry};
 use http::header::CONTENT_LENGTH;
 use http::request::Parts;
 use http::{HeaderMap, Method, StatusCode};
@@ -19,7 +19,6 @@ use super::{Api, get, put};
 /// A request that was understood and is allowed.
 pub(super) struct AdmittedRequest {
     pub(super) address: ApiAddress,
-    pub(super) at: EntryKey,
     pub(super) query: Query,
     pub(super) caller: Caller,
     pub(super) head: Parts,
@@ -72,12 +71,7 @@ async fn admit(
     let query = Query::parse(head.uri.query())?;
     let caller = caller::identify(api, &head, Some(&address), &query).await?;
     access::check(&caller, intent, &address)?;
-    let account = account(api, &caller, &address).await?;
     Ok(AdmittedRequest {
-        at: EntryKey {
-            account,
-            path: address.path.clone(),
-        },
         address,
         query,
         caller,
@@ -86,42 +80,76 @@ async fn admit(
     })
 }
 
-/// The id of the user whose address it is.
-pub(super) async fn account(
+/// The id of the user whose address it is, if that is who asks.
+fn own_account<'a>(caller: &'a Caller, address: &ApiAddress) -> Option<&'a str> {
+    match caller {
+        Caller::User { user, .. } | Caller::SignedAddress { user, .. } => {
+            (user.name == address.user.as_str()).then_some(user.id.as_str())
+        }
+        Caller::Anonymous => None,
+    }
+}
+
+/// What an address is of, as the rows know it, with what is there: in one look at the database.
+pub(super) async fn find(
     api: &Api,
     caller: &Caller,
     address: &ApiAddress,
-) -> Result<String, ApiError> {
-    match caller {
-        Caller::User { user, .. } | Caller::SignedAddress { user, .. }
-            if user.name == address.user.as_str() =>
-        {
-            Ok(user.id.clone())
+) -> Result<(EntryKey, VersionedEntry), ApiError> {
+    let ApiAddress { user, path } = address;
+    let namespace = &api.parts.namespace;
+    let found = match own_account(caller, address) {
+        Some(account) => {
+            let (account, path) = (account.to_owned(), path.clone());
+            let at = EntryKey { account, path };
+            let found = namespace.find(&at).await?;
+            Some((at, found))
         }
-        Caller::Anonymous | Caller::User { .. } | Caller::SignedAddress { .. } => {
-            let user = api.parts.state.user(address.user.as_str()).await?;
-            let path = format!("/{}{}", address.user, address.path);
-            user.map(|user| user.id)
-                .ok_or_else(|| ApiError::absent(&path))
-        }
+        None => namespace.find_of(user.as_str(), path).await?,
+    };
+    match found {
+        Some((at, Some(entry))) => Ok((at, entry)),
+        _ => Err(ApiError::absent(&format!("/{user}{path}"))),
+    }
+}
+
+/// What an address is of, as the rows know it.
+pub(super) async fn key(
+    api: &Api,
+    caller: &Caller,
+    address: &ApiAddress,
+) -> Result<EntryKey, ApiError> {
+    let path = address.path.clone();
+    if let Some(account) = own_account(caller, address) {
+        let account = account.to_owned();
+        return Ok(EntryKey { account, path });
+    }
+    let user = api.parts.state.user(address.user.as_str()).await?;
+    match user {
+        Some(user) => Ok(EntryKey {
+            account: user.id,
+            path,
+        }),
+        None => Err(ApiError::absent(&format!("/{}{path}", address.user))),
     }
 }
 
 async fn delete(api: &Api, admitted: AdmittedRequest) -> Result<Response, ApiError> {
     let conditions = conditions(&admitted.head.headers);
     let namespace = &api.parts.namespace;
-    if admitted.at.path.is_root() {
+    let at = key(api, &admitted.caller, &admitted.address).await?;
+    if at.path.is_root() {
         return Err(ApiError::invalid(format!(
             "cannot delete `{}`: every user has it",
-            admitted.at.path
+            at.path
         )));
     }
-    let found = namespace.find(&admitted.at).await?;
+    let found = namespace.find(&at).await?;
     if found.is_some_and(|found| found.entry.as_object().is_none()) {
         access::check_more_than_an_object(&admitted.caller)?;
     }
     namespace
-        .change(admitted.at, RequestedChange::Delete, conditions)
+        .change(at, RequestedChange::Delete, conditions)
         .await?;
     Ok(no_content())
 }

@@ -17,7 +17,7 @@ use super::caller::Caller;
 use super::conditions::conditions;
 use super::error::{ApiError, ErrorCode};
 use super::get::COMPUTED_MD5;
-use super::objects::{AdmittedRequest, account, no_content, refuse_body};
+use super::objects::{AdmittedRequest, key, no_content, refuse_body};
 use super::representation::{http_date, insert};
 use super::stored_headers;
 
@@ -37,16 +37,13 @@ pub(super) async fn put(api: &Api, mut admitted: AdmittedRequest) -> Result<Resp
     refuse_body(&headers)?;
     access::check_more_than_an_object(&admitted.caller)?;
     refuse_content(api, std::mem::take(&mut admitted.body)).await?;
+    let at = key(api, &admitted.caller, &admitted.address).await?;
     let change = match special {
         "directory" => RequestedChange::MakeDirectory,
         "link" => link(api, &admitted.caller, &headers).await?,
-        _ => return set_headers(api, admitted.at, &headers, conditions).await,
+        _ => return set_headers(api, at, &headers, conditions).await,
     };
-    let committed = api
-        .parts
-        .namespace
-        .change(admitted.at, change, conditions)
-        .await?;
+    let committed = api.parts.namespace.change(at, change, conditions).await?;
     Ok(answer(&committed))
 }
 
@@ -104,11 +101,7 @@ async fn link(
     };
     let source = ApiAddress::parse(location)?;
     access::check(caller, Intent::Read, &source)?;
-    let account = account(api, caller, &source).await?;
-    let source = EntryKey {
-        account,
-        path: source.path,
-    };
+    let source = key(api, caller, &source).await?;
     Ok(RequestedChange::Link { source })
 }
 
@@ -163,8 +156,9 @@ async fn put_object(
     let mut stored = stored_headers::from_request(headers)?;
     stored_headers::set_default_type(&mut stored);
     let promised = promised_md5(headers)?;
+    let at = key(api, &admitted.caller, &admitted.address).await?;
     let limit = namespace
-        .check_put(&admitted.at, &conditions, announced_length(headers))
+        .check_put(&at, &conditions, announced_length(headers))
         .await?;
     let mut upload = namespace.upload(limit);
     let mut body = admitted.body.into_data_stream();
@@ -188,14 +182,12 @@ async fn put_object(
             }
         }
     }
-    let bytes = namespace
-        .store(upload, &admitted.at.account, promised)
-        .await?;
+    let bytes = namespace.store(upload, &at.account, promised).await?;
     let change = RequestedChange::Put {
         bytes,
         headers: stored,
     };
-    let committed = namespace.change(admitted.at, change, conditions).await?;
+    let committed = namespace.change(at, change, conditions).await?;
     Ok(answer(&committed))
 }
 

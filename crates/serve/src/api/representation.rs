@@ -1,11 +1,12 @@
 //! Answering with bytes, whole or in part: what a request may say about them, whatever they are of.
 
-use std::fmt::Display;
 use std::ops::Range;
 
 use axum::body::{Body, Bytes};
 use axum::response::Response;
-use futures::stream::{self, BoxStream, StreamExt as _};
+use cannery_lake::Content;
+use cannery_objects::ObjectError;
+use futures::stream::{self, TryStreamExt as _};
 use http::header::{
     ACCEPT_RANGES, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_RANGE, ETAG, LAST_MODIFIED, VARY,
 };
@@ -16,8 +17,10 @@ use jiff::Timestamp;
 use super::RequestId;
 use super::conditions::{is_another, is_unchanged};
 use super::error::{ApiError, ErrorCode};
+use super::file_body;
 use super::if_range::lets_range;
 use super::range::range;
+use crate::server::ConnectionOrigin;
 
 /// What is known of bytes before any of them is read.
 pub(super) struct Representation {
@@ -29,17 +32,17 @@ pub(super) struct Representation {
 }
 
 impl Representation {
-    /// Answers a GET or HEAD. `read` gives the bytes of a range that lies within.
+    /// Answers a GET or HEAD. `open` gives the bytes of a range that lies within and is not empty.
     ///
     /// # Errors
-    /// 412, 416, and what reading the first bytes met: the status is not sent before they are there.
-    pub(super) async fn answer<E>(
+    /// 412, 416, and what keeps the bytes from being read: the status is not sent before the first of them are there.
+    pub(super) async fn answer<F>(
         self,
         asked: &Parts,
-        read: impl FnOnce(Range<u64>) -> BoxStream<'static, Result<Bytes, E>>,
+        open: impl FnOnce(Range<u64>) -> F,
     ) -> Result<Response, ApiError>
     where
-        E: Into<ApiError> + Display + std::error::Error + Send + Sync + 'static,
+        F: Future<Output = Result<Content, ObjectError>>,
     {
         if is_another(&asked.headers, &self.etag) {
             let message = format!(
@@ -71,7 +74,8 @@ impl Representation {
         headers.insert(CONTENT_LENGTH, HeaderValue::from(part.end - part.start));
         *response.headers_mut() = headers;
         if asked.method != Method::HEAD && !part.is_empty() {
-            *response.body_mut() = started(read(part), asked).await?;
+            let content = open(part).await?;
+            *response.body_mut() = body(content, asked);
         }
         Ok(response)
     }
@@ -104,28 +108,21 @@ pub(super) fn unsaid() -> Body {
     Body::from_stream(stream::empty::<Result<Bytes, std::convert::Infallible>>())
 }
 
-/// A body whose first bytes have been read.
-async fn started<E>(
-    mut pieces: BoxStream<'static, Result<Bytes, E>>,
-    asked: &Parts,
-) -> Result<Body, ApiError>
-where
-    E: Into<ApiError> + Display + std::error::Error + Send + Sync + 'static,
-{
-    let first = match pieces.next().await {
-        None => return Ok(Body::empty()),
-        Some(first) => first.map_err(Into::into)?,
-    };
-    let id = asked.extensions.get::<RequestId>().cloned();
-    let rest = pieces.inspect(move |piece| {
-        if let Err(error) = piece {
-            let request = id.as_ref().map_or("", |id| id.0.as_str());
-            tracing::warn!(request, %error, "an answer was cut off: the rest of it cannot be read");
+fn body(content: Content, asked: &Parts) -> Body {
+    match content {
+        Content::File { file, range } => {
+            let connection = asked.extensions.get::<ConnectionOrigin>();
+            let queue = connection.and_then(|connection| connection.files.clone());
+            file_body::body(file, range, queue)
         }
-    });
-    Ok(Body::from_stream(
-        stream::once(async { Ok(first) }).chain(rest),
-    ))
+        Content::Pieces(pieces) => {
+            let id = asked.extensions.get::<RequestId>().cloned();
+            Body::from_stream(pieces.inspect_err(move |error| {
+                let request = id.as_ref().map_or("", |id| id.0.as_str());
+                tracing::warn!(request, %error, "an answer was cut off: the rest of it cannot be read");
+            }))
+        }
+    }
 }
 
 pub(super) fn insert(headers: &mut HeaderMap, name: HeaderName, value: String) {

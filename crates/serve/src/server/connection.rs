@@ -16,6 +16,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tower::ServiceExt as _;
 use tower::util::Oneshot;
 
+use super::file_stream::{FileQueue, FileStream};
 use super::tls::Tls;
 use crate::stall::StallGuard;
 use crate::timer::ClockTimer;
@@ -34,6 +35,8 @@ pub(crate) struct ConnectionOrigin {
     pub(crate) peer: SocketAddr,
     /// Whether nobody in between can read it.
     pub(crate) is_encrypted: bool,
+    /// What its answers may send without reading it; nothing if they are encrypted.
+    pub(crate) files: Option<FileQueue>,
     api_share: Arc<ApiShare>,
 }
 
@@ -55,6 +58,7 @@ impl ConnectionOrigin {
         Self {
             peer,
             is_encrypted,
+            files: None,
             api_share: Arc::new(api_share),
         }
     }
@@ -86,9 +90,15 @@ impl ConnectionParts {
             tracing::debug!(%error, "cannot switch off Nagle's algorithm");
         }
         let ended = match &self.tls {
-            None => watcher.watch(self.connection(stream, peer, false)).await,
+            None => {
+                let files = FileQueue::default();
+                let stream = FileStream::new(stream, files.clone());
+                watcher
+                    .watch(self.connection(stream, peer, Some(files)))
+                    .await
+            }
             Some(tls) => match tls.accept(stream).await {
-                Ok(stream) => watcher.watch(self.connection(stream, peer, true)).await,
+                Ok(stream) => watcher.watch(self.connection(stream, peer, None)).await,
                 Err(error) => {
                     return tracing::debug!(%error, "a client did not get through the handshake");
                 }
@@ -100,11 +110,12 @@ impl ConnectionParts {
         }
     }
 
+    /// One that is encrypted has no files that are sent as they are.
     fn connection<S>(
         &self,
         stream: S,
         peer: SocketAddr,
-        is_encrypted: bool,
+        files: Option<FileQueue>,
     ) -> http1::Connection<TokioIo<StallGuard<S>>, ConnectionService>
     where
         S: AsyncRead + AsyncWrite + Unpin,
@@ -118,7 +129,8 @@ impl ConnectionParts {
             router: self.router.clone(),
             origin: ConnectionOrigin {
                 peer,
-                is_encrypted,
+                is_encrypted: files.is_none(),
+                files: files.clone(),
                 api_share: Arc::new(api_share),
             },
         };
@@ -129,6 +141,7 @@ impl ConnectionParts {
             .max_header_size(HEADER_BYTES_MAX)
             .max_headers(HEADERS_MAX)
             .max_buf_size(2 * HEADER_BYTES_MAX)
+            .writev(files.is_some())
             .serve_connection(TokioIo::new(stream), service)
     }
 }

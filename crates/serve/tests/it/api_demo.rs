@@ -1,15 +1,18 @@
 //! A server with the API, two users, and a lake that can be made to fail.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use cannery_formats::UserName;
 use cannery_lake::fault::{FaultStore, Faults};
-use cannery_lake::{Lake, LakeMetrics, Mirrors, Parts, RetryPolicy};
+use cannery_lake::{DiskStore, Lake, LakeMetrics, Mirrors, Parts, RetryPolicy};
 use cannery_objects::{Namespace, NamespaceParts};
+use cannery_runtime::disk::create_dir_all;
 use cannery_runtime::{Clock, RealDisk, Rng};
 use cannery_serve::{ApiParts, ApiSlot, ServedLakes};
 use cannery_state::State;
+use object_store::ObjectStore;
 use object_store::memory::InMemory;
 use tempfile::TempDir;
 
@@ -21,6 +24,8 @@ pub(crate) struct Setup {
     pub(crate) is_proxied: bool,
     pub(crate) clock: Clock,
     pub(crate) sections: Vec<Part>,
+    /// The lake is a folder, and not memory.
+    pub(crate) has_folder: bool,
 }
 
 impl Default for Setup {
@@ -29,6 +34,7 @@ impl Default for Setup {
             is_proxied: false,
             clock: Clock::real(),
             sections: Vec::new(),
+            has_folder: false,
         }
     }
 }
@@ -44,7 +50,8 @@ pub(crate) struct ApiDemo {
     /// Headers with a token of `ann` that may do everything to her objects.
     pub(crate) ann: String,
     pub(crate) bob: String,
-    _folder: TempDir,
+    /// Where its files are; `lake` is that of the lake.
+    pub(crate) folder: TempDir,
 }
 
 pub(crate) async fn token(state: &State, user: &str, scopes: &str) -> String {
@@ -65,11 +72,18 @@ pub(crate) fn code(answer: &Answer) -> (u16, String) {
     (answer.status, code)
 }
 
-fn lake(clock: &Clock, rng: &Rng, faults: &Faults) -> Lake {
-    let store = FaultStore::new(Arc::new(InMemory::new()), faults.clone(), clock.clone());
+fn lake(folder: Option<PathBuf>, clock: &Clock, rng: &Rng, faults: &Faults) -> Lake {
+    let url = folder
+        .as_ref()
+        .map(|folder| format!("file:{}", folder.display()));
+    let store: Arc<dyn ObjectStore> = match folder {
+        Some(folder) => Arc::new(DiskStore::new(Arc::new(RealDisk), folder, rng.clone())),
+        None => Arc::new(InMemory::new()),
+    };
+    let store = FaultStore::new(store, faults.clone(), clock.clone());
     let parts = Parts {
         id: "main".into(),
-        url: "memory:".into(),
+        url: url.unwrap_or_else(|| "memory:".into()),
         store: Arc::new(store),
         prefix: String::new(),
         clock: clock.clone(),
@@ -98,7 +112,12 @@ impl Setup {
                 .await
                 .unwrap();
         }
-        let mirrors = Arc::new(Mirrors::new(vec![lake(&clock, &rng, &faults)]).unwrap());
+        let in_folder = self.has_folder.then(|| folder.path().join("lake"));
+        if let Some(folder) = &in_folder {
+            create_dir_all(&RealDisk, folder).unwrap();
+        }
+        let lake = lake(in_folder, &clock, &rng, &faults);
+        let mirrors = Arc::new(Mirrors::new(vec![lake]).unwrap());
         let namespace = Namespace::open(NamespaceParts {
             state: state.clone(),
             mirrors: Arc::clone(&mirrors),
@@ -131,7 +150,7 @@ impl Setup {
             state,
             mirrors,
             faults,
-            _folder: folder,
+            folder,
         }
     }
 }

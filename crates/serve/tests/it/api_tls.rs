@@ -27,7 +27,7 @@ pub(crate) fn certificate(folder: &Path) -> (TlsFiles, String) {
     (files, cert.pem())
 }
 
-fn client(trusted: &str) -> reqwest::Client {
+pub(crate) fn client(trusted: &str) -> reqwest::Client {
     let trusted = reqwest::Certificate::from_pem(trusted.as_bytes()).unwrap();
     let builder = reqwest::Client::builder().tls_certs_only([trusted]);
     builder.build().unwrap()

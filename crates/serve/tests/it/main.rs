@@ -6,6 +6,7 @@ mod api;
 mod api_answers;
 mod api_browser;
 mod api_demo;
+mod api_files;
 mod api_limits;
 mod api_login;
 mod api_routes;

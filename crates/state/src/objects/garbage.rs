@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use cannery_database::{Error, ErrorKind, Session, Value, settle};
 
-use super::transaction::{ROWS_AT_ONCE, counter, insert, put_garbage, tuples};
+use super::transaction::{self, ROWS_AT_ONCE, counter, deletes, inserts};
 use crate::state::State;
 
 /// Bytes that may have no name any more.
@@ -109,7 +109,7 @@ impl State {
                 .map(|data| [data.as_str().into(), 0.into(), Value::Bool(true)])
                 .collect();
             let head = "insert into object_garbage (data, since_ms, is_doomed) values";
-            insert(session, head, "", &rows).await?;
+            session.execute_all(inserts(head, "", &rows)).await?;
             Ok(orphans)
         }
         .await;
@@ -230,14 +230,8 @@ async fn remove_entries(
         places.push([account.clone(), row.text(0)?.into(), row.text(1)?.into()]);
         garbage.extend(row.maybe_text(2)?);
     }
-    for some in places.chunks(ROWS_AT_ONCE) {
-        let sql = format!(
-            "delete from object where (account, parent, name) in (values {})",
-            tuples(some.len(), 3, &[])
-        );
-        let values = some.iter().flatten().cloned().collect();
-        session.execute(&sql, values).await?;
-    }
-    put_garbage(session, &garbage, now_ms).await?;
+    let mut statements = deletes(&places);
+    statements.extend(transaction::garbage(&garbage, now_ms));
+    session.execute_all(statements).await?;
     Ok(true)
 }

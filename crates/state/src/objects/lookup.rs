@@ -1,6 +1,7 @@
 //! Looking: one entry, and the pages of a directory, each with the work of a page.
 
 use cannery_database::{Error, Value};
+use cannery_formats::ObjectPath;
 
 use super::entry_row::{ENTRY_COLUMNS, ENTRY_WIDTH, from_row, place};
 use super::{EntryKey, VersionedEntry};
@@ -77,6 +78,38 @@ impl State {
         let mut session = self.database.reader().await?;
         let rows = session.query(&sql, place.into()).await?;
         rows.first().map(|row| from_row(row, 0)).transpose()
+    }
+
+    /// The id of the user of that name, and what is at a path of theirs, in one look; nothing if there is no such user.
+    ///
+    /// # Errors
+    /// By kind.
+    pub async fn object_entry_of(
+        &self,
+        user: &str,
+        path: &ObjectPath,
+    ) -> Result<Option<(String, Option<VersionedEntry>)>, Error> {
+        let sql = format!(
+            "select a.id, {ENTRY_COLUMNS} from account a \
+             left join object o on o.account = a.id and o.parent = $2 and o.name = $3 \
+             where a.name = $1 and a.removed_ms is null"
+        );
+        // The directory of an area has no row.
+        let (parent, name) = match path.parent() {
+            Some(parent) => (parent.as_str().to_owned(), path.name()),
+            None => (String::new(), ""),
+        };
+        let values = vec![user.into(), parent.into(), name.into()];
+        let mut session = self.database.reader().await?;
+        let rows = session.query(&sql, values).await?;
+        let Some(row) = rows.first() else {
+            return Ok(None);
+        };
+        let entry = match row.maybe_int(1)? {
+            Some(_) => Some(from_row(row, 1)?),
+            None => None,
+        };
+        Ok(Some((row.text(0)?, entry)))
     }
 
     /// A page of at most `limit` entries of a directory.

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cannery_database::{Error, ErrorKind, Row, Session, Value, stored};
+use cannery_database::{Error, ErrorKind, Row, Session, Statement, Value, stored};
 use cannery_formats::ObjectChange;
 
 use super::entry_row::{ENTRY_COLUMNS, ENTRY_WIDTH, from_row, place, to_cells};
@@ -25,6 +25,30 @@ pub struct AccountUsage {
     pub bytes_max: Option<u64>,
     /// Whether the record of the user is in the lake.
     pub is_recorded: bool,
+}
+
+/// What a transaction wants to know.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NeededRows {
+    /// What is at these paths.
+    pub entries: BTreeSet<EntryKey>,
+    /// How many children these directories have.
+    pub directories: BTreeSet<EntryKey>,
+    /// What these users have, by their ids.
+    pub accounts: BTreeSet<String>,
+}
+
+/// What it finds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ObjectRows {
+    /// The version of the last change to any object.
+    pub version: u64,
+    /// What is at each path; those where nothing is are missing.
+    pub entries: BTreeMap<EntryKey, VersionedEntry>,
+    /// How many children each directory has.
+    pub children: BTreeMap<EntryKey, u64>,
+    /// How many bytes each user has, and may have; users who are not there are missing.
+    pub usage: BTreeMap<String, AccountUsage>,
 }
 
 /// Everything that a transaction writes.
@@ -73,117 +97,66 @@ impl State {
 }
 
 impl ObjectTransaction {
-    /// The version of the last change to any object.
-    ///
-    /// # Errors
-    /// By kind.
-    pub async fn version(&mut self) -> Result<u64, Error> {
-        let sql = "select version from object_counter where id = 1";
-        let rows = self.session.query(sql, Vec::new()).await?;
-        counter(&rows)
-    }
-
     /// Ends it without a change.
     pub async fn end(mut self) {
         self.session.rollback().await;
     }
 
-    /// What is at each of these paths; those where nothing is are missing.
+    /// Looks at everything that is needed, together.
     ///
     /// # Errors
     /// By kind.
-    pub async fn entries(
-        &mut self,
-        keys: &BTreeSet<EntryKey>,
-    ) -> Result<BTreeMap<EntryKey, VersionedEntry>, Error> {
-        let keys: Vec<(&EntryKey, [Value; 3])> = keys
+    pub async fn look(&mut self, needed: &NeededRows) -> Result<ObjectRows, Error> {
+        let entries: Vec<(&EntryKey, [Value; 3])> = needed
+            .entries
             .iter()
             .filter_map(|key| Some((key, place(key)?)))
             .collect();
-        let mut found = BTreeMap::new();
-        for some in keys.chunks(ROWS_AT_ONCE) {
-            // The number tells which one a row is of. The order of the tables is the order of the work.
-            let sql = format!(
-                "with wanted (number, account, parent, name) as (values {}) \
-                 select w.number, {ENTRY_COLUMNS} from wanted w cross join object o \
-                 where o.account = w.account and o.parent = w.parent and o.name = w.name",
-                tuples(some.len(), 4, &["bigint", "text", "text", "text"])
-            );
-            let mut values = Vec::new();
-            for (number, (_, place)) in some.iter().enumerate() {
-                values.push(stored(number as u64)?);
-                values.extend(place.iter().cloned());
-            }
-            for row in self.session.query(&sql, values).await? {
-                let number = usize::try_from(row.size(0)?).unwrap_or(usize::MAX);
-                if let Some((key, _)) = some.get(number) {
-                    found.insert((*key).clone(), from_row(&row, 1)?);
+        let directories: Vec<&EntryKey> = needed.directories.iter().collect();
+        let accounts: Vec<&String> = needed.accounts.iter().collect();
+        let mut statements = vec![Statement {
+            sql: "select version from object_counter where id = 1".to_owned(),
+            params: Vec::new(),
+        }];
+        for some in entries.chunks(ROWS_AT_ONCE) {
+            statements.push(entries_at(some)?);
+        }
+        for some in directories.chunks(ROWS_AT_ONCE) {
+            statements.push(children_of(some)?);
+        }
+        statements.extend(accounts.chunks(ROWS_AT_ONCE).map(usage_of));
+
+        let mut answers = self.session.query_all(statements).await?.into_iter();
+        let mut next = || answers.next().unwrap_or_default();
+        let mut found = ObjectRows {
+            version: counter(&next())?,
+            ..ObjectRows::default()
+        };
+        for some in entries.chunks(ROWS_AT_ONCE) {
+            for row in next() {
+                if let Some((key, _)) = some.get(number(&row)?) {
+                    found.entries.insert((*key).clone(), from_row(&row, 1)?);
                 }
             }
         }
-        Ok(found)
-    }
-
-    /// How many children each of these directories has.
-    ///
-    /// # Errors
-    /// By kind.
-    pub async fn children(
-        &mut self,
-        directories: &BTreeSet<EntryKey>,
-    ) -> Result<BTreeMap<EntryKey, u64>, Error> {
-        let keys: Vec<&EntryKey> = directories.iter().collect();
-        let mut found: BTreeMap<EntryKey, u64> =
-            keys.iter().map(|key| ((*key).clone(), 0)).collect();
-        for some in keys.chunks(ROWS_AT_ONCE) {
-            let sql = format!(
-                "with wanted (number, account, path) as (values {}) \
-                 select w.number, d.children from wanted w cross join object_directory d \
-                 where d.account = w.account and d.path = w.path",
-                tuples(some.len(), 3, &["bigint", "text", "text"])
-            );
-            let mut values = Vec::new();
-            for (number, key) in some.iter().enumerate() {
-                values.push(stored(number as u64)?);
-                values.push(key.account.as_str().into());
-                values.push(key.path.as_str().into());
-            }
-            for row in self.session.query(&sql, values).await? {
-                let number = usize::try_from(row.size(0)?).unwrap_or(usize::MAX);
-                if let Some(key) = some.get(number) {
-                    found.insert((*key).clone(), row.size(1)?);
+        for some in directories.chunks(ROWS_AT_ONCE) {
+            let empty = some.iter().map(|key| ((*key).clone(), 0));
+            found.children.extend(empty);
+            for row in next() {
+                if let Some(key) = some.get(number(&row)?) {
+                    found.children.insert((*key).clone(), row.size(1)?);
                 }
             }
         }
-        Ok(found)
-    }
-
-    /// How many bytes each of these users has, and may have.
-    ///
-    /// # Errors
-    /// By kind.
-    pub async fn usage(
-        &mut self,
-        accounts: &BTreeSet<String>,
-    ) -> Result<BTreeMap<String, AccountUsage>, Error> {
-        let accounts: Vec<&String> = accounts.iter().collect();
-        let mut found = BTreeMap::new();
-        for some in accounts.chunks(ROWS_AT_ONCE) {
-            let sql = format!(
-                "with wanted (id) as (values {}) \
-                 select a.id, coalesce(u.bytes, 0), a.bytes_max, a.is_recorded from wanted w cross join account a \
-                 left join object_usage u on u.account = a.id where a.id = w.id and a.removed_ms is null",
-                tuples(some.len(), 1, &["text"])
-            );
-            let values = some.iter().map(|id| id.as_str().into()).collect();
-            for row in self.session.query(&sql, values).await? {
+        for _ in accounts.chunks(ROWS_AT_ONCE) {
+            for row in next() {
                 let limit = row.maybe_int(2)?;
                 let usage = AccountUsage {
                     bytes: row.size(1)?,
                     bytes_max: limit.and_then(|limit| u64::try_from(limit).ok()),
                     is_recorded: matches!(row.0.get(3), Some(Value::Bool(true) | Value::Int(1))),
                 };
-                found.insert(row.text(0)?, usage);
+                found.usage.insert(row.text(0)?, usage);
             }
         }
         Ok(found)
@@ -204,8 +177,7 @@ impl ObjectTransaction {
     }
 
     async fn write(&mut self, writes: &ObjectWrites) -> Result<(), Error> {
-        let session = self.session.as_mut();
-        put_entries(session, &writes.entries).await?;
+        let mut statements = entry_changes(&writes.entries)?;
         let children: Vec<[Value; 3]> = writes
             .children
             .iter()
@@ -217,38 +189,85 @@ impl ObjectTransaction {
                 ]
             })
             .collect();
-        insert(
-            session,
+        statements.extend(inserts(
             "insert into object_directory (account, path, children) values",
             "on conflict (account, path) do update set children = object_directory.children + excluded.children",
             &children,
-        )
-        .await?;
+        ));
         let bytes: Vec<[Value; 2]> = writes
             .bytes
             .iter()
             .map(|(account, more)| [account.as_str().into(), (*more).into()])
             .collect();
-        insert(
-            session,
+        statements.extend(inserts(
             "insert into object_usage (account, bytes) values",
             "on conflict (account) do update set bytes = object_usage.bytes + excluded.bytes",
             &bytes,
-        )
-        .await?;
-        put_changes(session, &writes.changes).await?;
-        put_garbage(session, &writes.garbage, self.now_ms).await?;
-        let sql = "update object_counter set version = $1 where id = 1";
-        let counted = session.execute(sql, vec![stored(writes.version)?]).await?;
-        if counted == 1 {
-            Ok(())
-        } else {
-            Err(no_counter())
+        ));
+        statements.extend(outbox_lines(&writes.changes)?);
+        statements.extend(garbage(&writes.garbage, self.now_ms));
+        statements.push(Statement {
+            sql: "update object_counter set version = $1 where id = 1".to_owned(),
+            params: vec![stored(writes.version)?],
+        });
+        match self.session.execute_all(statements).await?.last() {
+            Some(1) => Ok(()),
+            _ => Err(no_counter()),
         }
     }
 }
 
-async fn put_changes(session: &mut dyn Session, changes: &[ObjectChange]) -> Result<(), Error> {
+/// What is at each of these paths, behind the number of the path.
+fn entries_at(some: &[(&EntryKey, [Value; 3])]) -> Result<Statement, Error> {
+    let mut params = Vec::new();
+    for (number, (_, place)) in some.iter().enumerate() {
+        params.push(stored(number as u64)?);
+        params.extend(place.iter().cloned());
+    }
+    // The order of the tables is the order of the work.
+    let sql = format!(
+        "with wanted (number, account, parent, name) as (values {}) \
+         select w.number, {ENTRY_COLUMNS} from wanted w cross join object o \
+         where o.account = w.account and o.parent = w.parent and o.name = w.name",
+        tuples(some.len(), 4, &["bigint", "text", "text", "text"])
+    );
+    Ok(Statement { sql, params })
+}
+
+/// How many children each of these directories has, behind the number of the directory.
+fn children_of(some: &[&EntryKey]) -> Result<Statement, Error> {
+    let mut params = Vec::new();
+    for (number, key) in some.iter().enumerate() {
+        params.push(stored(number as u64)?);
+        params.push(key.account.as_str().into());
+        params.push(key.path.as_str().into());
+    }
+    let sql = format!(
+        "with wanted (number, account, path) as (values {}) \
+         select w.number, d.children from wanted w cross join object_directory d \
+         where d.account = w.account and d.path = w.path",
+        tuples(some.len(), 3, &["bigint", "text", "text"])
+    );
+    Ok(Statement { sql, params })
+}
+
+fn usage_of(some: &[&String]) -> Statement {
+    let sql = format!(
+        "with wanted (id) as (values {}) \
+         select a.id, coalesce(u.bytes, 0), a.bytes_max, a.is_recorded from wanted w cross join account a \
+         left join object_usage u on u.account = a.id where a.id = w.id and a.removed_ms is null",
+        tuples(some.len(), 1, &["text"])
+    );
+    let params = some.iter().map(|id| id.as_str().into()).collect();
+    Statement { sql, params }
+}
+
+/// Which of the wanted ones a row is of.
+fn number(row: &Row) -> Result<usize, Error> {
+    Ok(usize::try_from(row.size(0)?).unwrap_or(usize::MAX))
+}
+
+fn outbox_lines(changes: &[ObjectChange]) -> Result<Vec<Statement>, Error> {
     let rows: Result<Vec<[Value; 3]>, Error> = changes
         .iter()
         .map(|change| {
@@ -260,47 +279,50 @@ async fn put_changes(session: &mut dyn Session, changes: &[ObjectChange]) -> Res
         })
         .collect();
     let head = "insert into object_outbox (version, attempt, line) values";
-    insert(session, head, "", &rows?).await
+    Ok(inserts(head, "", &rows?))
 }
 
-/// Lists bytes as candidates, since now.
-pub(super) async fn put_garbage(
-    session: &mut dyn Session,
-    garbage: &BTreeSet<String>,
-    now_ms: i64,
-) -> Result<(), Error> {
-    let rows: Vec<[Value; 3]> = garbage
+/// Lists bytes as candidates, since then.
+pub(super) fn garbage(data: &BTreeSet<String>, since_ms: i64) -> Vec<Statement> {
+    let rows: Vec<[Value; 3]> = data
         .iter()
-        .map(|data| [data.as_str().into(), now_ms.into(), Value::Bool(false)])
+        .map(|data| [data.as_str().into(), since_ms.into(), Value::Bool(false)])
         .collect();
-    insert(
-        session,
+    inserts(
         "insert into object_garbage (data, since_ms, is_doomed) values",
         "on conflict (data) do update set since_ms = excluded.since_ms where not object_garbage.is_doomed",
         &rows,
     )
-    .await
 }
 
 /// Inserts rows, many a statement: `head` is what stands before their values, `tail` what stands behind them.
-pub(super) async fn insert<const WIDTH: usize>(
-    session: &mut dyn Session,
+pub(super) fn inserts<const WIDTH: usize>(
     head: &str,
     tail: &str,
     rows: &[[Value; WIDTH]],
-) -> Result<(), Error> {
-    for some in rows.chunks(ROWS_AT_ONCE) {
-        let sql = format!("{head} {} {tail}", tuples(some.len(), WIDTH, &[]));
-        let values = some.iter().flatten().cloned().collect();
-        session.execute(&sql, values).await?;
-    }
-    Ok(())
+) -> Vec<Statement> {
+    let statements = rows.chunks(ROWS_AT_ONCE).map(|some| Statement {
+        sql: format!("{head} {} {tail}", tuples(some.len(), WIDTH, &[])),
+        params: some.iter().flatten().cloned().collect(),
+    });
+    statements.collect()
 }
 
-async fn put_entries(
-    session: &mut dyn Session,
+/// Deletes the rows of these places, many a statement.
+pub(super) fn deletes(places: &[[Value; 3]]) -> Vec<Statement> {
+    let statements = places.chunks(ROWS_AT_ONCE).map(|some| Statement {
+        sql: format!(
+            "delete from object where (account, parent, name) in (values {})",
+            tuples(some.len(), 3, &[])
+        ),
+        params: some.iter().flatten().cloned().collect(),
+    });
+    statements.collect()
+}
+
+fn entry_changes(
     entries: &BTreeMap<EntryKey, Option<VersionedEntry>>,
-) -> Result<(), Error> {
+) -> Result<Vec<Statement>, Error> {
     let (mut there, mut gone) = (Vec::new(), Vec::new());
     for (key, entry) in entries {
         let Some(place) = place(key) else { continue };
@@ -309,14 +331,7 @@ async fn put_entries(
             None => gone.push(place),
         }
     }
-    for some in gone.chunks(ROWS_AT_ONCE) {
-        let sql = format!(
-            "delete from object where (account, parent, name) in (values {})",
-            tuples(some.len(), 3, &[])
-        );
-        let values = some.iter().flatten().cloned().collect();
-        session.execute(&sql, values).await?;
-    }
+    let mut statements = deletes(&gone);
     for some in there.chunks(ROWS_AT_ONCE) {
         let sql = format!(
             "insert into object (account, parent, name, version, attempt, is_directory, mtime_ms, etag, bytes, md5, sha256, data, data_offset, headers) \
@@ -326,14 +341,14 @@ async fn put_entries(
              data_offset = excluded.data_offset, headers = excluded.headers",
             tuples(some.len(), 3 + ENTRY_WIDTH, &[])
         );
-        let mut values = Vec::new();
+        let mut params = Vec::new();
         for (place, entry) in some {
-            values.extend(place.iter().cloned());
-            values.extend(to_cells(entry)?);
+            params.extend(place.iter().cloned());
+            params.extend(to_cells(entry)?);
         }
-        session.execute(&sql, values).await?;
+        statements.push(Statement { sql, params });
     }
-    Ok(())
+    Ok(statements)
 }
 
 /// The version in the one row of the counter.
