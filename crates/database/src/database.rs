@@ -6,8 +6,9 @@ use crate::address::Address;
 use crate::error::Error;
 use crate::migrate;
 use crate::postgres::Postgres;
-use crate::session::{Dialect, Engine, Session};
+use crate::session::{Dialect, Engine, Session, Statement};
 use crate::sqlite::Sqlite;
+use crate::value::Row;
 
 /// What a database is for, and the numbered SQL files that make its tables. Files are only ever added at the end.
 #[derive(Clone, Copy, Debug)]
@@ -96,6 +97,20 @@ impl Database {
         let mut session = self.engine.writer().await?;
         session.begin_under(lock).await?;
         Ok(session)
+    }
+
+    /// The same, with the answers to what it must know first.
+    ///
+    /// # Errors
+    /// By kind.
+    pub async fn begin_asking(
+        &self,
+        lock: i64,
+        statements: Vec<Statement>,
+    ) -> Result<(Box<dyn Session>, Vec<Vec<Row>>), Error> {
+        let mut session = self.engine.writer().await?;
+        let rows = session.begin_asking(lock, statements).await?;
+        Ok((session, rows))
     }
 
     /// Anything wrong with the file or the server or the version of the tables, in words. Empty is good.

@@ -66,6 +66,22 @@ pub trait Session: Send {
     /// Begins a transaction that no other one with the same lock runs beside; in SQLite, no other one at all.
     async fn begin_under(&mut self, lock: i64) -> Result<(), Error>;
 
+    /// Begins such a transaction and asks what it must know first, in one way to the database where one will do.
+    async fn begin_asking(
+        &mut self,
+        lock: i64,
+        statements: Vec<Statement>,
+    ) -> Result<Vec<Vec<Row>>, Error> {
+        self.begin_under(lock).await?;
+        self.query_all(statements).await
+    }
+
+    /// Runs the last statements of the transaction, none of which may need what another one does, and ends it, likewise.
+    async fn finish(&mut self, statements: Vec<Statement>) -> Result<(), Error> {
+        self.execute_all(statements).await?;
+        self.commit().await
+    }
+
     /// Ends the transaction; what it did is durable then.
     async fn commit(&mut self) -> Result<(), Error>;
 

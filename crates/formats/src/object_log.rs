@@ -33,7 +33,7 @@ pub enum ObjectEntry {
     /// A directory.
     Directory {
         /// When it was made, in milliseconds since 1970.
-        mtime_ms: i64,
+        mtime_us: i64,
     },
     /// An object.
     Object(StoredObject),
@@ -42,10 +42,10 @@ pub enum ObjectEntry {
 impl ObjectEntry {
     /// When it was made or last written, in milliseconds since 1970.
     #[must_use]
-    pub fn mtime_ms(&self) -> i64 {
+    pub fn mtime_us(&self) -> i64 {
         match self {
-            Self::Directory { mtime_ms } => *mtime_ms,
-            Self::Object(object) => object.mtime_ms,
+            Self::Directory { mtime_us } => *mtime_us,
+            Self::Object(object) => object.mtime_us,
         }
     }
 
@@ -80,7 +80,7 @@ pub struct StoredObject {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
     /// When it was written, in milliseconds since 1970.
-    pub mtime_ms: i64,
+    pub mtime_us: i64,
 }
 
 impl ObjectChange {
@@ -121,14 +121,14 @@ mod tests {
                 data,
                 offset: None,
                 headers: headers.into(),
-                mtime_ms: 1_794_873_600_000,
+                mtime_us: 1_794_873_600_000,
             })),
         }
     }
 
     #[test]
     fn a_line_is_one_line_and_reads_back() {
-        let directory = ObjectEntry::Directory { mtime_ms: 1 };
+        let directory = ObjectEntry::Directory { mtime_us: 1 };
         let changes = [
             object(),
             ObjectChange {
@@ -157,7 +157,7 @@ mod tests {
             format!(
                 "{{\"version\":7,\"attempt\":\"a1\",\"user\":\"{user}\",\"path\":\"/stor/a b/%41\",\"entry\":{{\"type\":\"object\",\
                  \"etag\":\"e\",\"bytes\":3,\"md5\":\"kAFQmDzST7DWlj99KOF/cg==\",\"sha256\":\"{sha256}\",\"data\":\"users/{user}/data/{data}\",\
-                 \"headers\":{{\"content-type\":\"text/plain\"}},\"mtime_ms\":1794873600000}}}}\n"
+                 \"headers\":{{\"content-type\":\"text/plain\"}},\"mtime_us\":1794873600000}}}}\n"
             )
         );
     }

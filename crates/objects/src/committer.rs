@@ -1,5 +1,6 @@
 //! Requests that arrive together share a transaction.
 
+use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -115,21 +116,21 @@ impl Committer {
     }
 
     async fn transact(&self, requests: &[ObjectRequest]) -> Result<BatchPlan, ObjectError> {
-        let mut transaction = self.state.begin_objects().await?;
-        let now_ms = self.clock.now().as_millisecond();
-        let mut known = transaction.look(&wanted(requests)).await?;
+        let now_us = self.clock.now().as_microsecond();
+        let wanted = wanted(requests);
+        let begin = || self.state.begin_objects_knowing(&wanted);
+        let (mut transaction, mut known) = begin().await?;
         // The lake must know a user before it has an object of that user.
         if known.usage.values().any(|usage| !usage.is_recorded) {
             transaction.end().await;
             record_users(&self.state, &self.mirrors).await?;
-            transaction = self.state.begin_objects().await?;
-            known = transaction.look(&wanted(requests)).await?;
+            (transaction, known) = begin().await?;
         }
         let newest = self.newest.fetch_max(known.version, Ordering::Relaxed);
         if known.version < newest {
             return Err(behind(newest, known.version));
         }
-        let plan = plan(known, now_ms, requests);
+        let plan = plan(known, now_us, requests);
         if plan.writes.changes.is_empty() && plan.writes.garbage.is_empty() {
             transaction.end().await;
             return Ok(plan);
@@ -199,10 +200,15 @@ impl Committer {
     /// Refusals are answered at once; the rest when it is in the log, also what needed no change: it may be somebody's change
     /// that is not there yet.
     async fn hand_on(&self, batch: Vec<WaitingRequest>, plan: BatchPlan) {
+        let changes = plan.writes.changes.iter();
+        let mut lines: BTreeMap<u64, String> = changes
+            .map(|change| (change.version, change.to_line()))
+            .collect();
         for (one, answer) in batch.into_iter().zip(plan.answers) {
             match answer {
                 Ok(committed) => {
                     let unanswered = Unanswered {
+                        line: lines.remove(&committed.version),
                         committed,
                         answer: one.answer,
                     };

@@ -3,6 +3,7 @@
 //! The log has no gap: before a change is answered, all changes before it are in the log, whoever made them. What cannot be
 //! written stays in the outbox, and any server writes it later. Lines that are there twice do no harm.
 
+use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,6 +37,8 @@ const FORGET_AFTER: Duration = Duration::from_secs(1);
 /// A change that was committed, or that was there already, and who waits for it.
 pub(crate) struct Unanswered {
     pub(crate) committed: Committed,
+    /// Its line in the log, if this request has made the change.
+    pub(crate) line: Option<String>,
     pub(crate) answer: oneshot::Sender<Result<Committed, ObjectError>>,
 }
 
@@ -109,11 +112,18 @@ impl LogWriter {
         self.forget().await;
     }
 
-    async fn answer(&mut self, batch: Vec<Unanswered>) {
+    async fn answer(&mut self, mut batch: Vec<Unanswered>) {
         let versions = batch.iter().map(|one| one.committed.version);
         let through = versions.max().unwrap_or_default();
+        let made = batch.iter_mut().filter_map(|one| {
+            let version = one.committed.version;
+            Some((version, one.line.take()?))
+        });
+        let made = made.collect();
         let clock = self.clock.clone();
-        let logged = clock.timeout(WRITE_LIMIT, self.log_through(through)).await;
+        let logged = clock
+            .timeout(WRITE_LIMIT, self.log_made(made, through))
+            .await;
         let logged = logged.unwrap_or_else(|late| Err(ObjectError::unavailable(late.to_string())));
         let logged = logged.map_err(|error| {
             tracing::warn!(changes = batch.len(), %error, "cannot write the log of objects; the changes wait in the outbox");
@@ -125,6 +135,20 @@ impl LogWriter {
             // Who does not wait any more needs no answer.
             drop(one.answer.send(logged.clone().map(|()| one.committed)));
         }
+    }
+
+    /// Writes changes that this server has made, which need no look at the outbox if they are all that is missing; else what the
+    /// outbox has.
+    async fn log_made(
+        &mut self,
+        made: BTreeMap<u64, String>,
+        through: u64,
+    ) -> Result<(), ObjectError> {
+        let missing = self.logged + 1..=through;
+        if !missing.is_empty() && made.keys().copied().eq(missing) {
+            self.put(through, made.into_values().collect()).await?;
+        }
+        self.log_through(through).await
     }
 
     /// Writes every change up to a version that is not in the log. A change that is not in the outbox any more is in the log:
@@ -143,17 +167,25 @@ impl LogWriter {
                     _ => through,
                 },
             };
-            if !waiting.is_empty() {
-                if !self.is_owner {
-                    claim(&self.state, &self.mirrors, &self.rng).await?;
-                    self.is_owner = true;
-                }
-                let lines: String = waiting.iter().map(|one| one.line.as_str()).collect();
-                let key = Key::object_log(last, &self.rng.id());
-                put_everywhere(&self.mirrors, &key, lines.into_bytes()).await?;
+            if waiting.is_empty() {
+                self.logged = last;
+            } else {
+                let lines = waiting.into_iter().map(|one| one.line).collect();
+                self.put(last, lines).await?;
             }
-            self.logged = last;
         }
+        Ok(())
+    }
+
+    /// Writes the lines up to a version as one object of the log.
+    async fn put(&mut self, last: u64, lines: String) -> Result<(), ObjectError> {
+        if !self.is_owner {
+            claim(&self.state, &self.mirrors, &self.rng).await?;
+            self.is_owner = true;
+        }
+        let key = Key::object_log(last, &self.rng.id());
+        put_everywhere(&self.mirrors, &key, lines.into_bytes()).await?;
+        self.logged = last;
         Ok(())
     }
 

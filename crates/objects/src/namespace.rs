@@ -349,7 +349,7 @@ fn area() -> VersionedEntry {
     VersionedEntry {
         version: 0,
         attempt: String::new(),
-        entry: ObjectEntry::Directory { mtime_ms: 0 },
+        entry: ObjectEntry::Directory { mtime_us: 0 },
     }
 }
 

@@ -44,14 +44,14 @@ pub(crate) fn wanted(requests: &[ObjectRequest]) -> NeededRows {
 }
 
 /// Decides the requests one after the other; each sees what those before it have done.
-pub(crate) fn plan(known: ObjectRows, now_ms: i64, requests: &[ObjectRequest]) -> BatchPlan {
+pub(crate) fn plan(known: ObjectRows, now_us: i64, requests: &[ObjectRequest]) -> BatchPlan {
     let mut planner = Planner {
         writes: ObjectWrites {
             version: known.version,
             ..ObjectWrites::default()
         },
         known,
-        now_ms,
+        now_us,
     };
     let answers = requests
         .iter()
@@ -71,7 +71,7 @@ pub(crate) fn plan(known: ObjectRows, now_ms: i64, requests: &[ObjectRequest]) -
 
 struct Planner {
     known: ObjectRows,
-    now_ms: i64,
+    now_us: i64,
     writes: ObjectWrites,
 }
 
@@ -116,11 +116,13 @@ impl Planner {
         let entry = there.as_ref().map(|there| &there.entry);
         request.conditions.check(&at.path, entry)?;
         // A clock that was set back must not make an entry older than the one that it replaces.
-        let before_ms = entry.map_or(i64::MIN, ObjectEntry::mtime_ms);
-        let mtime_ms = self.now_ms.max(before_ms);
+        let before_us = entry.map_or(i64::MIN, ObjectEntry::mtime_us);
+        let mtime_us = self.now_us.max(before_us);
+        // No two changes have the same moment: clients that list by time tell entries apart by it.
+        self.now_us += 1;
         match (&request.change, there) {
             (RequestedChange::MakeDirectory, None) => {
-                self.set(request, Some(ObjectEntry::Directory { mtime_ms }))
+                self.set(request, Some(ObjectEntry::Directory { mtime_us }))
             }
             (RequestedChange::MakeDirectory, Some(there)) => match there.entry {
                 ObjectEntry::Directory { .. } => Ok(Committed {
@@ -139,14 +141,14 @@ impl Planner {
                     data: bytes.data.clone(),
                     offset: None,
                     headers: headers.clone(),
-                    mtime_ms,
+                    mtime_us,
                 };
                 self.set(request, Some(ObjectEntry::Object(object)))
             }
             (RequestedChange::Link { source }, there) => {
                 refuse_directory(at, there.as_ref(), "link")?;
                 let object = StoredObject {
-                    mtime_ms,
+                    mtime_us,
                     ..self.object(source, "link to")?
                 };
                 self.set(request, Some(ObjectEntry::Object(object)))
@@ -179,7 +181,7 @@ impl Planner {
         match request.change {
             RequestedChange::MakeDirectory => Ok(Committed {
                 version: self.writes.version,
-                entry: Some(ObjectEntry::Directory { mtime_ms: 0 }),
+                entry: Some(ObjectEntry::Directory { mtime_us: 0 }),
             }),
             RequestedChange::Put { .. }
             | RequestedChange::Link { .. }

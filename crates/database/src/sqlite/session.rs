@@ -40,7 +40,13 @@ impl Session for ReadSession {
 
     async fn query_all(&mut self, statements: Vec<Statement>) -> Result<Vec<Vec<Row>>, Error> {
         self.threads
-            .call(move |connection| query_all(connection, &statements))
+            .call(move |connection| {
+                // All of one moment; and the locks of the file are taken once.
+                run(connection, "begin")?;
+                let rows = query_all(connection, &statements);
+                run(connection, "commit")?;
+                rows
+            })
             .await
     }
 
@@ -198,6 +204,32 @@ impl Session for WriteSession {
         self.begin().await
     }
 
+    async fn begin_asking(
+        &mut self,
+        _lock: i64,
+        statements: Vec<Statement>,
+    ) -> Result<Vec<Vec<Row>>, Error> {
+        // A session that is dropped after an error rolls back what was begun, if anything was.
+        self.turn = Some(self.turn().await?);
+        self.call(move |connection| {
+            run(connection, "begin immediate")?;
+            query_all(connection, &statements)
+        })
+        .await
+    }
+
+    async fn finish(&mut self, statements: Vec<Statement>) -> Result<(), Error> {
+        self.call(move |connection| {
+            for one in &statements {
+                execute(connection, &numbered(&one.sql), &one.params)?;
+            }
+            run(connection, "commit")
+        })
+        .await?;
+        self.turn = None;
+        Ok(())
+    }
+
     async fn commit(&mut self) -> Result<(), Error> {
         self.script("commit").await?;
         self.turn = None;
@@ -309,6 +341,11 @@ fn bind(
             .map_err(|error| sorted(&error))?;
     }
     Ok(())
+}
+
+/// A statement without parameters that answers nothing.
+fn run(connection: &Connection, sql: &str) -> Result<(), Error> {
+    execute(connection, sql, &[]).map(drop)
 }
 
 fn execute(connection: &Connection, sql: &str, params: &[Value]) -> Result<u64, Error> {

@@ -291,7 +291,7 @@ fn a_clock_that_was_set_back_makes_nothing_older_than_what_it_replaces() {
     }
     let second = plan(known, NOW - 1_000, &[request("/stor/a", put('b', 1))]);
     let entry = second.answers[0].clone().unwrap().entry.unwrap();
-    assert_eq!(entry.mtime_ms(), NOW);
+    assert_eq!(entry.mtime_us(), NOW);
 }
 
 #[test]

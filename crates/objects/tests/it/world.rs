@@ -326,9 +326,9 @@ impl Server {
             names.extend(page.entries.into_iter().map(|entry| entry.name));
             match last.filter(|_| page.has_more) {
                 Some(last) => {
-                    let mtime_ms = last.entry.entry.mtime_ms();
+                    let mtime_us = last.entry.entry.mtime_us();
                     start = PageStart::After {
-                        mtime_ms,
+                        mtime_us,
                         name: last.name,
                     };
                 }

@@ -26,7 +26,7 @@ pub(super) async fn get(api: &Api, head: &Parts, user: &UserName) -> Result<Resp
     }
     let mut names = Area::ALL.map(Area::name);
     names.sort_unstable();
-    let mtime = time(user.created.as_millisecond());
+    let mtime = time(user.created.as_microsecond());
     let line = |name| {
         let mtime = mtime.clone();
         ListingLine::Directory { name, mtime }.to_text()

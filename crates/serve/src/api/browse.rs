@@ -65,7 +65,7 @@ pub(crate) async fn look(
     match found.ok_or_else(|| ApiError::absent(path))?.entry {
         ObjectEntry::Directory { .. } => {
             let start = after.map_or(PageStart::First, |name| PageStart::After {
-                mtime_ms: 0,
+                mtime_us: 0,
                 name,
             });
             let sort = (SortKey::Name, SortOrder::Forward);
@@ -81,7 +81,7 @@ pub(crate) async fn look(
             let media_type = object.headers.get("content-type").cloned();
             Ok(Browsed::Object {
                 bytes: object.bytes,
-                modified: time(object.mtime_ms),
+                modified: time(object.mtime_us),
                 media_type: media_type.unwrap_or_default(),
                 preview: preview(api, &object).await?,
             })
@@ -94,7 +94,7 @@ fn entry(listed: &ListedEntry) -> BrowsedEntry {
     BrowsedEntry {
         name: listed.name.clone(),
         bytes: entry.as_object().map(|object| object.bytes),
-        modified: time(entry.mtime_ms()),
+        modified: time(entry.mtime_us()),
     }
 }
 

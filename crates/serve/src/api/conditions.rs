@@ -41,12 +41,12 @@ pub(super) fn is_another(headers: &HeaderMap, etag: &str) -> bool {
 }
 
 /// Whether the client has what is there already.
-pub(super) fn is_unchanged(headers: &HeaderMap, etag: &str, mtime_ms: i64) -> bool {
+pub(super) fn is_unchanged(headers: &HeaderMap, etag: &str, mtime_us: i64) -> bool {
     if let Some(tags) = tags(headers, &IF_NONE_MATCH) {
         return matches(&tags, etag);
     }
     let since = headers
         .get(IF_MODIFIED_SINCE)
         .and_then(|since| jiff::fmt::rfc2822::parse(since.to_str().ok()?).ok());
-    since.is_some_and(|since| mtime_ms.div_euclid(1000) <= since.timestamp().as_second())
+    since.is_some_and(|since| mtime_us.div_euclid(1_000_000) <= since.timestamp().as_second())
 }

@@ -1,7 +1,7 @@
 //! A part of a file as the body of an answer: sent without being read, or read piece by piece where it must be encrypted.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, IoSliceMut};
 use std::num::NonZeroU64;
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
@@ -10,14 +10,18 @@ use std::sync::Arc;
 use axum::body::{Body, Bytes};
 use futures::stream::{self, Stream, StreamExt as _, TryStreamExt as _};
 use rustix::fs::{Advice, fadvise};
+use rustix::io::{ReadWriteFlags, preadv2};
 
 use crate::server::FileQueue;
 
 /// What is brought from the disk to memory at once, to be sent from there: no thread that serves others waits for a disk.
 const WINDOW_BYTES: u64 = 4 * 1024 * 1024;
 
-/// What is read at once where the bytes themselves are needed.
-const PIECE_BYTES: u64 = 1024 * 1024;
+/// How far apart it is looked at whether a window is in memory.
+const LOOK_EVERY_BYTES: u64 = 512 * 1024;
+
+/// What is read at once where the bytes themselves are needed: a slow client holds a few of them.
+const PIECE_BYTES: u64 = 256 * 1024;
 
 /// How many windows or pieces are under way.
 const AHEAD: usize = 2;
@@ -36,11 +40,21 @@ fn sent(
     part: Range<u64>,
     queue: FileQueue,
 ) -> impl Stream<Item = io::Result<Bytes>> {
-    let windows = ahead(Arc::clone(&file), part, WINDOW_BYTES, |file, window| {
-        load(file, &window)?;
-        Ok(window)
+    let starts = part.clone().step_by(WINDOW_BYTES as usize);
+    let loading = Arc::clone(&file);
+    let windows = starts.map(move |start| {
+        let file = Arc::clone(&loading);
+        let window = start..part.end.min(start + WINDOW_BYTES);
+        async move {
+            if !is_loaded(&file, &window) {
+                let window = window.clone();
+                tokio::task::spawn_blocking(move || load(&file, &window)).await??;
+            }
+            Ok::<_, io::Error>(window)
+        }
     });
-    windows
+    stream::iter(windows)
+        .buffered(AHEAD)
         .map_ok(move |window| {
             let (file, queue) = (Arc::clone(&file), queue.clone());
             stream::iter(std::iter::successors(
@@ -58,28 +72,31 @@ fn sent(
 }
 
 fn read(file: Arc<File>, part: Range<u64>) -> impl Stream<Item = io::Result<Bytes>> {
-    ahead(file, part, PIECE_BYTES, |file, piece| {
-        let length = usize::try_from(piece.end - piece.start).map_err(io::Error::other)?;
-        let mut bytes = vec![0; length];
-        file.read_exact_at(&mut bytes, piece.start)?;
-        Ok(bytes.into())
-    })
+    let starts = part.clone().step_by(PIECE_BYTES as usize);
+    let pieces = starts.map(move |start| {
+        let file = Arc::clone(&file);
+        let piece = start..part.end.min(start + PIECE_BYTES);
+        async move { tokio::task::spawn_blocking(move || read_piece(&file, &piece)).await? }
+    });
+    stream::iter(pieces).buffered(AHEAD)
 }
 
-/// What `work` makes of each stretch of the part, in order and a little ahead of who takes it.
-fn ahead<T: Send + 'static>(
-    file: Arc<File>,
-    part: Range<u64>,
-    stretch: u64,
-    work: fn(&File, Range<u64>) -> io::Result<T>,
-) -> impl Stream<Item = io::Result<T>> {
-    let starts = part.clone().step_by(stretch as usize);
-    let stretches = starts.map(move |start| {
-        let file = Arc::clone(&file);
-        let stretch = start..part.end.min(start + stretch);
-        async move { tokio::task::spawn_blocking(move || work(&file, stretch)).await? }
-    });
-    stream::iter(stretches).buffered(AHEAD)
+fn read_piece(file: &File, piece: &Range<u64>) -> io::Result<Bytes> {
+    let length = usize::try_from(piece.end - piece.start).map_err(io::Error::other)?;
+    let mut bytes = vec![0; length];
+    file.read_exact_at(&mut bytes, piece.start)?;
+    Ok(bytes.into())
+}
+
+/// Whether what is looked at of a window is in the memory of the system. It takes no time, and spares most answers the way to another
+/// thread; that the rest is there as well is likely, not certain.
+fn is_loaded(file: &File, window: &Range<u64>) -> bool {
+    let looks = window.clone().step_by(LOOK_EVERY_BYTES as usize);
+    looks.chain([window.end - 1]).all(|at| {
+        let mut byte = [0];
+        let mut buffers = [IoSliceMut::new(&mut byte)];
+        preadv2(file, &mut buffers, at, ReadWriteFlags::NOWAIT).is_ok_and(|read| read == 1)
+    })
 }
 
 /// Has the system read a stretch into its memory, and waits for the end of it.

@@ -64,7 +64,7 @@ fn described(object: &StoredObject, is_public: bool) -> Representation {
     Representation {
         headers,
         etag: object.etag.clone(),
-        mtime_ms: object.mtime_ms,
+        mtime_us: object.mtime_us,
         bytes: object.bytes,
     }
 }

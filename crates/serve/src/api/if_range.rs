@@ -4,7 +4,7 @@ use http::HeaderMap;
 use http::header::IF_RANGE;
 
 /// Whether a `Range` counts: there is no `If-Range`, or it names this very object by its tag or its date.
-pub(super) fn lets_range(headers: &HeaderMap, etag: &str, mtime_ms: i64) -> bool {
+pub(super) fn lets_range(headers: &HeaderMap, etag: &str, mtime_us: i64) -> bool {
     let mut values = headers.get_all(IF_RANGE).iter();
     let (Some(value), None) = (values.next(), values.next()) else {
         return !headers.contains_key(IF_RANGE);
@@ -20,7 +20,7 @@ pub(super) fn lets_range(headers: &HeaderMap, etag: &str, mtime_ms: i64) -> bool
         return true;
     }
     jiff::fmt::rfc2822::parse(text)
-        .is_ok_and(|date| date.timestamp().as_second() == mtime_ms.div_euclid(1000))
+        .is_ok_and(|date| date.timestamp().as_second() == mtime_us.div_euclid(1_000_000))
 }
 
 #[cfg(test)]

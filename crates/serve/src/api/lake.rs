@@ -44,12 +44,12 @@ pub(super) async fn get(api: &Api, head: &Parts, key: Option<Key>) -> Result<Res
         CONTENT_TYPE,
         "application/octet-stream".to_owned(),
     );
-    let mtime_ms = found.modified.as_millisecond();
+    let mtime_us = found.modified.as_microsecond();
     let representation = Representation {
         headers,
         // Objects of the lake are replaced by a redaction at most.
-        etag: format!("{:x}-{mtime_ms:x}", found.bytes),
-        mtime_ms,
+        etag: format!("{:x}-{mtime_us:x}", found.bytes),
+        mtime_us,
         bytes: found.bytes,
     };
     representation

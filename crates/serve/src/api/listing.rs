@@ -45,14 +45,14 @@ impl ListingLine<'_> {
     }
 }
 
-pub(super) fn time(mtime_ms: i64) -> String {
-    let moment = Timestamp::from_millisecond(mtime_ms).unwrap_or_default();
-    format!("{moment:.3}")
+pub(super) fn time(mtime_us: i64) -> String {
+    let moment = Timestamp::from_microsecond(mtime_us).unwrap_or_default();
+    format!("{moment:.6}")
 }
 
 fn line(listed: &ListedEntry) -> String {
     let name = listed.name.as_str();
-    let mtime = time(listed.entry.entry.mtime_ms());
+    let mtime = time(listed.entry.entry.mtime_us());
     match &listed.entry.entry {
         ObjectEntry::Directory { .. } => ListingLine::Directory { name, mtime }.to_text(),
         ObjectEntry::Object(object) => ListingLine::Object {
@@ -98,13 +98,13 @@ impl ListingQuery {
         let start = match query.get("marker").filter(|marker| !marker.is_empty()) {
             None => PageStart::First,
             Some(marker) => match (PageToken::from_text(marker, directory), key) {
-                (Some(PageToken { mtime_ms, name }), _) => PageStart::After { mtime_ms, name },
+                (Some(PageToken { mtime_us, name }), _) => PageStart::After { mtime_us, name },
                 (None, SortKey::Name) => PageStart::AtName(marker.to_owned()),
                 (None, SortKey::Mtime) => {
                     let moment: Timestamp = marker
                         .parse()
                         .map_err(|_| wrong("marker", "a time, as `mtime` of an entry says it"))?;
-                    PageStart::AtMtime(moment.as_millisecond())
+                    PageStart::AtMtime(moment.as_microsecond())
                 }
             },
         };
@@ -142,7 +142,7 @@ pub(super) async fn list(api: &Api, at: &EntryKey, query: &Query) -> Result<Resp
     headers.insert("result-set-size", HeaderValue::from(page.children));
     if let Some(last) = page.entries.last().filter(|_| page.has_more) {
         let token = PageToken {
-            mtime_ms: last.entry.entry.mtime_ms(),
+            mtime_us: last.entry.entry.mtime_us(),
             name: last.name.clone(),
         };
         let token = HeaderValue::try_from(token.to_text(directory));

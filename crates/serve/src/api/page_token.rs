@@ -10,7 +10,7 @@ const SUM_CHARS: usize = 16;
 /// A place behind an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PageToken {
-    pub(super) mtime_ms: i64,
+    pub(super) mtime_us: i64,
     pub(super) name: String,
 }
 
@@ -22,7 +22,7 @@ fn sum(directory: &str, place: &str) -> String {
 impl PageToken {
     /// Good for this directory alone.
     pub(super) fn to_text(&self, directory: &str) -> String {
-        let place = format!("{}/{}", self.mtime_ms, self.name);
+        let place = format!("{}/{}", self.mtime_us, self.name);
         let sum = sum(directory, &place);
         format!("{PREFIX}{sum}{}", BASE64URL_NOPAD.encode(place.as_bytes()))
     }
@@ -32,10 +32,10 @@ impl PageToken {
         let rest = text.strip_prefix(PREFIX)?;
         let (claimed, place) = rest.split_at_checked(SUM_CHARS)?;
         let place = String::from_utf8(BASE64URL_NOPAD.decode(place.as_bytes()).ok()?).ok()?;
-        let (mtime_ms, name) = place.split_once('/')?;
+        let (mtime_us, name) = place.split_once('/')?;
         (sum(directory, &place) == claimed).then_some(())?;
         Some(Self {
-            mtime_ms: mtime_ms.parse().ok()?,
+            mtime_us: mtime_us.parse().ok()?,
             name: name.to_owned(),
         })
     }
@@ -48,7 +48,7 @@ mod tests {
     #[test]
     fn a_token_is_good_for_its_directory_and_a_name_is_no_token() {
         let token = PageToken {
-            mtime_ms: -5,
+            mtime_us: -5,
             name: "a/ä %41".to_owned(),
         };
         let text = token.to_text("/stor/d");

@@ -214,7 +214,7 @@ fn answer(committed: &Committed) -> Response {
     let headers = response.headers_mut();
     if let Some(object) = committed.entry.as_ref().and_then(|entry| entry.as_object()) {
         insert(headers, ETAG, format!("\"{}\"", object.etag));
-        insert(headers, LAST_MODIFIED, http_date(object.mtime_ms));
+        insert(headers, LAST_MODIFIED, http_date(object.mtime_us));
         insert(headers, COMPUTED_MD5, object.md5.clone());
     }
     headers.insert("x-object-version", HeaderValue::from(committed.version));

@@ -27,7 +27,7 @@ pub(super) struct Representation {
     /// What else is said of them.
     pub(super) headers: HeaderMap,
     pub(super) etag: String,
-    pub(super) mtime_ms: i64,
+    pub(super) mtime_us: i64,
     pub(super) bytes: u64,
 }
 
@@ -56,10 +56,10 @@ impl Representation {
                 message,
             ));
         }
-        if is_unchanged(&asked.headers, &self.etag, self.mtime_ms) {
+        if is_unchanged(&asked.headers, &self.etag, self.mtime_us) {
             return Ok(self.not_modified());
         }
-        let part = match lets_range(&asked.headers, &self.etag, self.mtime_ms) {
+        let part = match lets_range(&asked.headers, &self.etag, self.mtime_us) {
             true => range(&asked.headers, self.bytes)?,
             false => None,
         };
@@ -83,7 +83,7 @@ impl Representation {
     fn described(&self) -> HeaderMap {
         let mut headers = self.headers.clone();
         insert(&mut headers, ETAG, format!("\"{}\"", self.etag));
-        insert(&mut headers, LAST_MODIFIED, http_date(self.mtime_ms));
+        insert(&mut headers, LAST_MODIFIED, http_date(self.mtime_us));
         headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
         headers
     }
@@ -130,8 +130,8 @@ pub(super) fn insert(headers: &mut HeaderMap, name: HeaderName, value: String) {
 }
 
 /// A moment as HTTP spells it.
-pub(super) fn http_date(mtime_ms: i64) -> String {
-    let moment = Timestamp::from_millisecond(mtime_ms).unwrap_or_default();
+pub(super) fn http_date(mtime_us: i64) -> String {
+    let moment = Timestamp::from_microsecond(mtime_us).unwrap_or_default();
     let printer = jiff::fmt::rfc2822::DateTimePrinter::new();
     printer
         .timestamp_to_rfc9110_string(&moment)

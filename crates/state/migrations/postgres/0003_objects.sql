@@ -5,7 +5,7 @@ create table object (
     version bigint not null,
     attempt text collate "C" not null,
     is_directory boolean not null,
-    mtime_ms bigint not null,
+    mtime_us bigint not null,
     etag text collate "C",
     bytes bigint,
     md5 text collate "C",
@@ -15,7 +15,7 @@ create table object (
     headers text collate "C",
     primary key (account, parent, name)
 );
-create index object_mtime on object (account, parent, mtime_ms, name);
+create index object_mtime on object (account, parent, mtime_us, name);
 create index object_data on object (data) where data is not null;
 
 create table object_directory (

@@ -5,7 +5,7 @@ create table object (
     version bigint not null,
     attempt text not null,
     is_directory boolean not null,
-    mtime_ms bigint not null,
+    mtime_us bigint not null,
     etag text,
     bytes bigint,
     md5 text,
@@ -15,7 +15,7 @@ create table object (
     headers text,
     primary key (account, parent, name)
 );
-create index object_mtime on object (account, parent, mtime_ms, name);
+create index object_mtime on object (account, parent, mtime_us, name);
 create index object_data on object (data) where data is not null;
 
 create table object_directory (

@@ -14,7 +14,7 @@ create table object_staged (
     version bigint not null,
     attempt text not null,
     is_directory boolean not null,
-    mtime_ms bigint not null,
+    mtime_us bigint not null,
     etag text,
     bytes bigint,
     md5 text,

@@ -7,7 +7,7 @@ use cannery_formats::{Key, ObjectEntry};
 use super::{EntryKey, VersionedEntry};
 
 /// The columns of what is at a path, in the order of [`from_row`].
-pub(super) const ENTRY_COLUMNS: &str = "o.version, o.attempt, o.is_directory, o.mtime_ms, o.etag, o.bytes, o.md5, o.sha256, o.data, o.data_offset, o.headers";
+pub(super) const ENTRY_COLUMNS: &str = "o.version, o.attempt, o.is_directory, o.mtime_us, o.etag, o.bytes, o.md5, o.sha256, o.data, o.data_offset, o.headers";
 
 /// How many they are.
 pub(super) const ENTRY_WIDTH: usize = 11;
@@ -29,9 +29,9 @@ pub(super) fn from_row(row: &Row, at: usize) -> Result<VersionedEntry, Error> {
         Some(Value::Int(number)) => *number != 0,
         _ => return Err(corrupt("an object is neither a directory nor none")),
     };
-    let mtime_ms = row.int(at + 3)?;
+    let mtime_us = row.int(at + 3)?;
     let entry = if is_directory {
-        ObjectEntry::Directory { mtime_ms }
+        ObjectEntry::Directory { mtime_us }
     } else {
         ObjectEntry::Object(StoredObject {
             etag: row.text(at + 4)?,
@@ -47,7 +47,7 @@ pub(super) fn from_row(row: &Row, at: usize) -> Result<VersionedEntry, Error> {
                 .and_then(|offset| u64::try_from(offset).ok()),
             headers: serde_json::from_str(&row.text(at + 10)?)
                 .map_err(|error| corrupt(&format!("headers of an object: {error}")))?,
-            mtime_ms,
+            mtime_us,
         })
     };
     Ok(VersionedEntry {
@@ -68,7 +68,7 @@ pub(super) fn to_cells(entry: &VersionedEntry) -> Result<Vec<Value>, Error> {
         stored(entry.version)?,
         entry.attempt.as_str().into(),
         Value::Bool(object.is_none()),
-        entry.entry.mtime_ms().into(),
+        entry.entry.mtime_us().into(),
         text(|object| &object.etag),
         number(object.map(|object| object.bytes))?,
         text(|object| &object.md5),

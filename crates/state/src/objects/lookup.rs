@@ -37,7 +37,7 @@ pub enum PageStart {
     /// Behind this entry.
     After {
         /// When it was written.
-        mtime_ms: i64,
+        mtime_us: i64,
         /// Its name.
         name: String,
     },
@@ -139,18 +139,18 @@ impl State {
                 values.push(name.as_str().into());
                 format!("and o.name {more} $3")
             }
-            (PageStart::After { mtime_ms, name }, SortKey::Mtime) => {
-                values.push((*mtime_ms).into());
+            (PageStart::After { mtime_us, name }, SortKey::Mtime) => {
+                values.push((*mtime_us).into());
                 values.push(name.as_str().into());
-                format!("and (o.mtime_ms, o.name) {more} ($3, $4)")
+                format!("and (o.mtime_us, o.name) {more} ($3, $4)")
             }
             (PageStart::AtName(name), _) => {
                 values.push(name.as_str().into());
                 format!("and o.name {more}= $3")
             }
-            (PageStart::AtMtime(mtime_ms), _) => {
-                values.push((*mtime_ms).into());
-                format!("and o.mtime_ms {more}= $3")
+            (PageStart::AtMtime(mtime_us), _) => {
+                values.push((*mtime_us).into());
+                format!("and o.mtime_us {more}= $3")
             }
         };
         let only = match directories {
@@ -160,7 +160,7 @@ impl State {
         };
         let by = match key {
             SortKey::Name => format!("o.name {direction}"),
-            SortKey::Mtime => format!("o.mtime_ms {direction}, o.name {direction}"),
+            SortKey::Mtime => format!("o.mtime_us {direction}, o.name {direction}"),
         };
         let sql = format!(
             "select {ENTRY_COLUMNS}, o.name from object o where o.account = $1 and o.parent = $2 {from} {only} \

@@ -36,7 +36,7 @@ pub enum UserFix {
     },
 }
 
-const COLUMNS: &str = "account, parent, name, version, attempt, is_directory, mtime_ms, etag, bytes, md5, sha256, data, data_offset, headers";
+const COLUMNS: &str = "account, parent, name, version, attempt, is_directory, mtime_us, etag, bytes, md5, sha256, data, data_offset, headers";
 
 impl State {
     /// Begins a rebuild, which ends any other one that is under way; `attempt` is unique to it.
@@ -159,7 +159,7 @@ async fn stage(
             let entry = VersionedEntry {
                 version: change.version,
                 attempt: change.attempt.clone(),
-                entry: entry.unwrap_or(ObjectEntry::Directory { mtime_ms: 0 }),
+                entry: entry.unwrap_or(ObjectEntry::Directory { mtime_us: 0 }),
             };
             values.extend(to_cells(&entry)?);
             values.push(Value::Bool(change.entry.is_none()));
@@ -169,7 +169,7 @@ async fn stage(
         }
         let sql = format!(
             "insert into object_staged ({COLUMNS}, is_deleted) values {} on conflict (account, parent, name) do update set \
-             version = excluded.version, attempt = excluded.attempt, is_directory = excluded.is_directory, mtime_ms = excluded.mtime_ms, \
+             version = excluded.version, attempt = excluded.attempt, is_directory = excluded.is_directory, mtime_us = excluded.mtime_us, \
              etag = excluded.etag, bytes = excluded.bytes, md5 = excluded.md5, sha256 = excluded.sha256, data = excluded.data, \
              data_offset = excluded.data_offset, headers = excluded.headers, is_deleted = excluded.is_deleted \
              where object_staged.version < excluded.version",

@@ -85,6 +85,20 @@ impl State {
         Ok(ObjectTransaction { session, now_ms })
     }
 
+    /// Begins one that knows already what it needs.
+    ///
+    /// # Errors
+    /// By kind.
+    pub async fn begin_objects_knowing(
+        &self,
+        needed: &NeededRows,
+    ) -> Result<(ObjectTransaction, ObjectRows), Error> {
+        let begun = self.database.begin_asking(LOCK, needed.questions()?);
+        let (session, rows) = begun.await?;
+        let now_ms = self.clock.now().as_millisecond();
+        Ok((ObjectTransaction { session, now_ms }, needed.read(rows)?))
+    }
+
     /// The same for reading alone, which waits for nobody; it cannot be committed.
     ///
     /// # Errors
@@ -93,6 +107,70 @@ impl State {
         let session = self.database.reader().await?;
         let now_ms = self.clock.now().as_millisecond();
         Ok(ObjectTransaction { session, now_ms })
+    }
+}
+
+impl NeededRows {
+    fn questions(&self) -> Result<Vec<Statement>, Error> {
+        let mut statements = vec![Statement {
+            sql: "select version from object_counter where id = 1".to_owned(),
+            params: Vec::new(),
+        }];
+        for some in self.placed().chunks(ROWS_AT_ONCE) {
+            statements.push(entries_at(some)?);
+        }
+        for some in self.listed().chunks(ROWS_AT_ONCE) {
+            statements.push(children_of(some)?);
+        }
+        let accounts: Vec<&String> = self.accounts.iter().collect();
+        statements.extend(accounts.chunks(ROWS_AT_ONCE).map(usage_of));
+        Ok(statements)
+    }
+
+    /// The entries that have a row.
+    fn placed(&self) -> Vec<(&EntryKey, [Value; 3])> {
+        let placed = self.entries.iter();
+        placed.filter_map(|key| Some((key, place(key)?))).collect()
+    }
+
+    fn listed(&self) -> Vec<&EntryKey> {
+        self.directories.iter().collect()
+    }
+
+    /// What was asked for, from the answers to its questions.
+    fn read(&self, answers: Vec<Vec<Row>>) -> Result<ObjectRows, Error> {
+        let mut answers = answers.into_iter();
+        let mut next = || answers.next().unwrap_or_default();
+        let mut found = ObjectRows {
+            version: counter(&next())?,
+            ..ObjectRows::default()
+        };
+        for some in self.placed().chunks(ROWS_AT_ONCE) {
+            for row in next() {
+                if let Some((key, _)) = some.get(number(&row)?) {
+                    found.entries.insert((*key).clone(), from_row(&row, 1)?);
+                }
+            }
+        }
+        for some in self.listed().chunks(ROWS_AT_ONCE) {
+            let empty = some.iter().map(|key| ((*key).clone(), 0));
+            found.children.extend(empty);
+            for row in next() {
+                if let Some(key) = some.get(number(&row)?) {
+                    found.children.insert((*key).clone(), row.size(1)?);
+                }
+            }
+        }
+        for row in answers.flatten() {
+            let limit = row.maybe_int(2)?;
+            let usage = AccountUsage {
+                bytes: row.size(1)?,
+                bytes_max: limit.and_then(|limit| u64::try_from(limit).ok()),
+                is_recorded: matches!(row.0.get(3), Some(Value::Bool(true) | Value::Int(1))),
+            };
+            found.usage.insert(row.text(0)?, usage);
+        }
+        Ok(found)
     }
 }
 
@@ -107,59 +185,8 @@ impl ObjectTransaction {
     /// # Errors
     /// By kind.
     pub async fn look(&mut self, needed: &NeededRows) -> Result<ObjectRows, Error> {
-        let entries: Vec<(&EntryKey, [Value; 3])> = needed
-            .entries
-            .iter()
-            .filter_map(|key| Some((key, place(key)?)))
-            .collect();
-        let directories: Vec<&EntryKey> = needed.directories.iter().collect();
-        let accounts: Vec<&String> = needed.accounts.iter().collect();
-        let mut statements = vec![Statement {
-            sql: "select version from object_counter where id = 1".to_owned(),
-            params: Vec::new(),
-        }];
-        for some in entries.chunks(ROWS_AT_ONCE) {
-            statements.push(entries_at(some)?);
-        }
-        for some in directories.chunks(ROWS_AT_ONCE) {
-            statements.push(children_of(some)?);
-        }
-        statements.extend(accounts.chunks(ROWS_AT_ONCE).map(usage_of));
-
-        let mut answers = self.session.query_all(statements).await?.into_iter();
-        let mut next = || answers.next().unwrap_or_default();
-        let mut found = ObjectRows {
-            version: counter(&next())?,
-            ..ObjectRows::default()
-        };
-        for some in entries.chunks(ROWS_AT_ONCE) {
-            for row in next() {
-                if let Some((key, _)) = some.get(number(&row)?) {
-                    found.entries.insert((*key).clone(), from_row(&row, 1)?);
-                }
-            }
-        }
-        for some in directories.chunks(ROWS_AT_ONCE) {
-            let empty = some.iter().map(|key| ((*key).clone(), 0));
-            found.children.extend(empty);
-            for row in next() {
-                if let Some(key) = some.get(number(&row)?) {
-                    found.children.insert((*key).clone(), row.size(1)?);
-                }
-            }
-        }
-        for _ in accounts.chunks(ROWS_AT_ONCE) {
-            for row in next() {
-                let limit = row.maybe_int(2)?;
-                let usage = AccountUsage {
-                    bytes: row.size(1)?,
-                    bytes_max: limit.and_then(|limit| u64::try_from(limit).ok()),
-                    is_recorded: matches!(row.0.get(3), Some(Value::Bool(true) | Value::Int(1))),
-                };
-                found.usage.insert(row.text(0)?, usage);
-            }
-        }
-        Ok(found)
+        let rows = self.session.query_all(needed.questions()?).await?;
+        needed.read(rows)
     }
 
     /// The session of the transaction, for its own kind of work.
@@ -172,13 +199,19 @@ impl ObjectTransaction {
     /// # Errors
     /// By kind.
     pub async fn commit(mut self, writes: &ObjectWrites) -> Result<(), Error> {
-        let done = self.write(writes).await;
-        cannery_database::settle(self.session, done).await
+        let statements = writes.statements(self.now_ms)?;
+        let done = self.session.finish(statements).await;
+        if done.is_err() {
+            self.session.rollback().await;
+        }
+        done
     }
+}
 
-    async fn write(&mut self, writes: &ObjectWrites) -> Result<(), Error> {
-        let mut statements = entry_changes(&writes.entries)?;
-        let children: Vec<[Value; 3]> = writes
+impl ObjectWrites {
+    fn statements(&self, now_ms: i64) -> Result<Vec<Statement>, Error> {
+        let mut statements = entry_changes(&self.entries)?;
+        let children: Vec<[Value; 3]> = self
             .children
             .iter()
             .map(|(directory, more)| {
@@ -194,7 +227,7 @@ impl ObjectTransaction {
             "on conflict (account, path) do update set children = object_directory.children + excluded.children",
             &children,
         ));
-        let bytes: Vec<[Value; 2]> = writes
+        let bytes: Vec<[Value; 2]> = self
             .bytes
             .iter()
             .map(|(account, more)| [account.as_str().into(), (*more).into()])
@@ -204,16 +237,13 @@ impl ObjectTransaction {
             "on conflict (account) do update set bytes = object_usage.bytes + excluded.bytes",
             &bytes,
         ));
-        statements.extend(outbox_lines(&writes.changes)?);
-        statements.extend(garbage(&writes.garbage, self.now_ms));
+        statements.extend(outbox_lines(&self.changes)?);
+        statements.extend(garbage(&self.garbage, now_ms));
         statements.push(Statement {
             sql: "update object_counter set version = $1 where id = 1".to_owned(),
-            params: vec![stored(writes.version)?],
+            params: vec![stored(self.version)?],
         });
-        match self.session.execute_all(statements).await?.last() {
-            Some(1) => Ok(()),
-            _ => Err(no_counter()),
-        }
+        Ok(statements)
     }
 }
 
@@ -334,9 +364,9 @@ fn entry_changes(
     let mut statements = deletes(&gone);
     for some in there.chunks(ROWS_AT_ONCE) {
         let sql = format!(
-            "insert into object (account, parent, name, version, attempt, is_directory, mtime_ms, etag, bytes, md5, sha256, data, data_offset, headers) \
+            "insert into object (account, parent, name, version, attempt, is_directory, mtime_us, etag, bytes, md5, sha256, data, data_offset, headers) \
              values {} on conflict (account, parent, name) do update set \
-             version = excluded.version, attempt = excluded.attempt, is_directory = excluded.is_directory, mtime_ms = excluded.mtime_ms, \
+             version = excluded.version, attempt = excluded.attempt, is_directory = excluded.is_directory, mtime_us = excluded.mtime_us, \
              etag = excluded.etag, bytes = excluded.bytes, md5 = excluded.md5, sha256 = excluded.sha256, data = excluded.data, \
              data_offset = excluded.data_offset, headers = excluded.headers",
             tuples(some.len(), 3 + ENTRY_WIDTH, &[])
