@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::change::{Committed, ObjectRequest, RequestedChange};
 use crate::error::{ObjectError, ObjectErrorKind};
 use crate::lake_age::behind;
-use crate::log_writer::Unanswered;
+use crate::log_writer::{Unanswered, UnansweredBatch};
 use crate::plan::{BatchPlan, bytes_left, plan, wanted};
 use crate::user_records::record_users;
 
@@ -39,7 +39,7 @@ pub(crate) struct Committer {
     pub(crate) state: State,
     pub(crate) mirrors: Arc<Mirrors>,
     pub(crate) clock: Clock,
-    pub(crate) log: mpsc::Sender<Unanswered>,
+    pub(crate) log: mpsc::Sender<UnansweredBatch>,
     /// The highest version that was seen: a database that knows fewer changes is another one.
     pub(crate) newest: Arc<AtomicU64>,
 }
@@ -198,29 +198,35 @@ impl Committer {
     }
 
     /// Refusals are answered at once; the rest when it is in the log, also what needed no change: it may be somebody's change
-    /// that is not there yet.
+    /// that is not there yet. The next transaction waits for that: what arrives meanwhile shares it, and one object of the log.
     async fn hand_on(&self, batch: Vec<WaitingRequest>, plan: BatchPlan) {
         let changes = plan.writes.changes.iter();
         let mut lines: BTreeMap<u64, String> = changes
             .map(|change| (change.version, change.to_line()))
             .collect();
+        let mut changes = Vec::new();
         for (one, answer) in batch.into_iter().zip(plan.answers) {
             match answer {
-                Ok(committed) => {
-                    let unanswered = Unanswered {
-                        line: lines.remove(&committed.version),
-                        committed,
-                        answer: one.answer,
-                    };
-                    if self.log.send(unanswered).await.is_err() {
-                        tracing::warn!(
-                            "a change was committed while the log writer was stopped; it waits in the outbox"
-                        );
-                    }
-                }
+                Ok(committed) => changes.push(Unanswered {
+                    line: lines.remove(&committed.version),
+                    committed,
+                    answer: one.answer,
+                }),
                 Err(refusal) => drop(one.answer.send(Err(refusal))),
             }
         }
+        if changes.is_empty() {
+            return;
+        }
+        let (written, was_written) = oneshot::channel();
+        let batch = UnansweredBatch { changes, written };
+        if self.log.send(batch).await.is_err() {
+            tracing::warn!(
+                "a change was committed while the log writer was stopped; it waits in the outbox"
+            );
+        }
+        // A writer that panicked has dropped it, and goes on.
+        was_written.await.unwrap_or_default();
     }
 }
 

@@ -22,7 +22,7 @@ use crate::lake_age::behind;
 use crate::namespace::NamespaceParts;
 use crate::ownership::claim;
 
-/// Answers of one round, and lines of one object of the log.
+/// Lines of one object of the log.
 const LINES_MAX: usize = 2_000;
 
 /// How many versions are logged before they leave the outbox: each leaving is a commit.
@@ -40,6 +40,12 @@ pub(crate) struct Unanswered {
     /// Its line in the log, if this request has made the change.
     pub(crate) line: Option<String>,
     pub(crate) answer: oneshot::Sender<Result<Committed, ObjectError>>,
+}
+
+/// The outcome of a transaction. Whoever holds the other end of `written` waits until all of it was answered.
+pub(crate) struct UnansweredBatch {
+    pub(crate) changes: Vec<Unanswered>,
+    pub(crate) written: oneshot::Sender<()>,
 }
 
 pub(crate) struct LogWriter {
@@ -70,7 +76,7 @@ impl LogWriter {
 
     /// Writes and answers what comes until nobody can send any more. A panic costs the changes of one round their answer; they
     /// stay in the outbox, and the next round writes them.
-    pub(crate) async fn run(mut self, mut queue: mpsc::Receiver<Unanswered>) {
+    pub(crate) async fn run(mut self, mut queue: mpsc::Receiver<UnansweredBatch>) {
         while AssertUnwindSafe(self.serve(&mut queue))
             .catch_unwind()
             .await
@@ -80,7 +86,7 @@ impl LogWriter {
         }
     }
 
-    async fn serve(&mut self, queue: &mut mpsc::Receiver<Unanswered>) {
+    async fn serve(&mut self, queue: &mut mpsc::Receiver<UnansweredBatch>) {
         let mut forgot_at = self.clock.elapsed();
         loop {
             let next = if self.forgotten == self.logged {
@@ -95,14 +101,10 @@ impl LogWriter {
                     }
                 }
             };
-            let Some(first) = next else { break };
-            let mut batch = vec![first];
-            while batch.len() < LINES_MAX
-                && let Ok(more) = queue.try_recv()
-            {
-                batch.push(more);
-            }
-            self.answer(batch).await;
+            let Some(batch) = next else { break };
+            self.answer(batch.changes).await;
+            // Nobody may be waiting any more.
+            batch.written.send(()).unwrap_or_default();
             let is_time = self.clock.since(forgot_at) >= FORGET_AFTER;
             if is_time || self.logged - self.forgotten >= FORGET_AT {
                 self.forget().await;

@@ -31,7 +31,7 @@ use crate::upload::{ObjectUpload, UploadParts, UploadedBytes};
 use crate::upload_limits::{SMALL_BYTES_MAX, UploadLimit, UploadMemory, check_room};
 use crate::user_records::record_users;
 
-/// Requests that wait for the committer, and changes that wait for the log.
+/// Requests that wait for the committer.
 const QUEUE: usize = 1_024;
 
 /// What a [`Namespace`] is made of.
@@ -77,7 +77,7 @@ impl Namespace {
         let known = check_age(&parts.state, &parts.mirrors, &parts.rng).await?;
         let newest = Arc::new(AtomicU64::new(known));
         record_users(&parts.state, &parts.mirrors).await?;
-        let (logs, log_queue) = mpsc::channel(QUEUE);
+        let (logs, log_queue) = mpsc::channel(1);
         let (requests, request_queue) = mpsc::channel(QUEUE);
         let committer = Committer {
             state: parts.state.clone(),
