@@ -155,7 +155,7 @@ impl<'a> ApiService<'a> {
     /// Prints a link by which a browser becomes the user of this machine; not for programs, which have tokens.
     pub(crate) fn invite(&self, url: &str) {
         let output = self.context.output;
-        let scopes = Scope::ALL.into_iter().collect();
+        let scopes = [Scope::Read, Scope::Write].into_iter().collect();
         let link = self.slot.login_link(&own_url(url), &local_user(), &scopes);
         if let Some(link) = link.filter(|_| !output.json) {
             let text = format!(

@@ -213,6 +213,26 @@ impl Namespace {
         Ok(limit)
     }
 
+    /// Says whether a change would be refused as things stand. A look, not a promise.
+    ///
+    /// # Errors
+    /// As [`Namespace::change`] would refuse it.
+    pub async fn check(
+        &self,
+        at: &EntryKey,
+        change: &RequestedChange,
+        conditions: &Conditions,
+    ) -> Result<(), ObjectError> {
+        let request = ObjectRequest {
+            attempt: String::new(),
+            at: at.clone(),
+            change: change.clone(),
+            conditions: conditions.clone(),
+        };
+        Committer::rehearse(&self.parts.state, request).await?;
+        Ok(())
+    }
+
     /// Whether the disk has room for an upload of so many bytes.
     async fn check_room(&self, bytes: u64) -> Result<(), ObjectError> {
         if bytes <= SMALL_BYTES_MAX as u64 {

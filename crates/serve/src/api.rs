@@ -50,7 +50,8 @@ mod slot;
 mod stored_headers;
 
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use axum::extract::Request;
 use axum::response::Response;
@@ -61,7 +62,9 @@ use cannery_runtime::{Clock, Rng};
 use cannery_state::State;
 use cannery_state::identity::{IdentityError, Scopes};
 use futures::FutureExt as _;
-use http::header::{CACHE_CONTROL, CONNECTION};
+use http::header::{
+    ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, CACHE_CONTROL, CONNECTION,
+};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -73,6 +76,7 @@ pub use signed_url::encode_component;
 
 use crate::guard;
 use crate::server::ConnectionOrigin;
+use caller::Caller;
 use login_codes::{LoginCodes, LoginGrant};
 use route::ApiRoute;
 pub use slot::ApiSlot;
@@ -113,7 +117,7 @@ pub struct ApiParts {
 pub(crate) struct Api {
     parts: ApiParts,
     slots: Arc<Semaphore>,
-    /// For who brings no credential: the public never takes the places of users.
+    /// For who is nobody: the public never takes the places of users.
     anonymous_slots: Arc<Semaphore>,
     login_codes: LoginCodes,
 }
@@ -172,7 +176,10 @@ impl Api {
 
 /// What is answered while there is no API.
 pub(crate) fn not_open() -> Response {
-    ApiError::not_open().into_response("")
+    let id = RequestId(Rng::from_os().id());
+    let mut response = ApiError::not_open().into_response(&id.0);
+    describe(response.headers_mut(), &id, false);
+    response
 }
 
 /// The one handler: an id for the request, a place among the others that it keeps until its answer is sent, and headers that every
@@ -182,13 +189,16 @@ pub(crate) async fn answer(listener: ApiListener, mut request: Request) -> Respo
     let id = RequestId(api.parts.rng.id());
     request.extensions_mut().insert(id.clone());
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-    let slot = place(api, &request);
+    let place = RequestPlace::default();
+    request.extensions_mut().insert(place.clone());
     let expects = lingering::expects(&request);
     let (request, leftover) = lingering::share(request);
-    let answered = match &slot {
-        Err(busy) => Err(busy.clone()),
-        Ok(_) if listener.on_loopback && !guard::is_local(&request) => Err(ApiError::misdirected()),
-        Ok(_) => handle(api, request).await,
+    let answered = match check_connection(&request) {
+        Err(busy) => Err(busy),
+        Ok(()) if listener.on_loopback && !guard::is_local(&request) => {
+            Err(ApiError::misdirected())
+        }
+        Ok(()) => handle(api, request).await,
     };
     let mut response = answered.unwrap_or_else(|error| {
         if let Some(detail) = &error.detail {
@@ -204,30 +214,43 @@ pub(crate) async fn answer(listener: ApiListener, mut request: Request) -> Respo
     );
     let status = response.status().as_u16();
     // A path may be anything that somebody pasted.
-    let route = ApiRoute::parse(&path).map_or("unknown", |route| route.template());
-    tracing::debug!(request = id.0, %method, route, status, "answered a request");
-    let headers = response.headers_mut();
-    if let Ok(id) = HeaderValue::try_from(id.0) {
+    let route = ApiRoute::parse(&path);
+    let template = route.as_ref().map_or("unknown", ApiRoute::template);
+    tracing::debug!(request = id.0, %method, route = template, status, "answered a request");
+    let is_public = route.is_ok_and(|route| route.is_public());
+    describe(response.headers_mut(), &id, is_public);
+    if response.status().is_client_error() {
+        // Whoever is refused takes nobody's place while it is let down gently.
+        place.leave();
+    }
+    if response.status().is_client_error() || response.status().is_server_error() {
+        response = lingering::linger(response, leftover, (expects, &api.parts.clock));
+    }
+    response.map(|body| body_with_slot::hold(body, place))
+}
+
+/// The headers that every answer has.
+fn describe(headers: &mut HeaderMap, id: &RequestId, is_public: bool) {
+    if let Ok(id) = HeaderValue::try_from(id.0.as_str()) {
         headers.insert("x-request-id", id);
     }
-    // Nothing of a user ever runs as a page of ours.
+    // Nothing of a user ever runs as a page of ours, and what is private is nothing for the pages of others.
+    let for_whom = if is_public { "cross-origin" } else { "same-origin" };
     for (name, value) in [
         ("content-security-policy", "sandbox"),
+        ("cross-origin-resource-policy", for_whom),
         ("x-content-type-options", "nosniff"),
         ("server", "cannery"),
     ] {
         headers.insert(name, HeaderValue::from_static(value));
     }
+    if is_public {
+        headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+        headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("*"));
+    }
     headers
         .entry(CACHE_CONTROL)
         .or_insert(HeaderValue::from_static("no-store"));
-    if response.status().is_client_error() || response.status().is_server_error() {
-        response = lingering::linger(response, leftover, (expects, &api.parts.clock));
-    }
-    response.map(|body| match slot {
-        Ok(slot) => body_with_slot::hold(body, slot),
-        Err(_) => body,
-    })
 }
 
 fn is_promised(path: &str, method: &Method, status: StatusCode) -> bool {
@@ -237,18 +260,53 @@ fn is_promised(path: &str, method: &Method, status: StatusCode) -> bool {
     }
 }
 
-/// A place among the requests, on a connection that may be used for the API.
-fn place(api: &Api, request: &Request) -> Result<OwnedSemaphorePermit, ApiError> {
+/// # Errors
+/// 503 unless the connection may be used for the API.
+fn check_connection(request: &Request) -> Result<(), ApiError> {
     let connection = request.extensions().get::<ConnectionOrigin>();
     if connection.is_some_and(|connection| !connection.may_use_api()) {
         return Err(ApiError::busy().with_header(CONNECTION, "close".to_owned()));
     }
-    let slots = match caller::has_credential(request) {
-        true => &api.slots,
-        false => &api.anonymous_slots,
-    };
-    let slot = Arc::clone(slots).try_acquire_owned();
-    slot.map_err(|_| ApiError::busy())
+    Ok(())
+}
+
+/// The place of a request among the others, which it has from the moment that it is known who asks until its answer is sent.
+#[derive(Clone, Debug, Default)]
+struct RequestPlace(Arc<Mutex<Option<OwnedSemaphorePermit>>>);
+
+impl RequestPlace {
+    /// # Errors
+    /// 503 if there is none for such a caller.
+    fn take(&self, api: &Api, caller: &Caller) -> Result<(), ApiError> {
+        let slots = match caller {
+            Caller::User { .. } | Caller::SignedAddress { .. } => &api.slots,
+            Caller::Anonymous => &api.anonymous_slots,
+        };
+        let slot = Arc::clone(slots).try_acquire_owned();
+        *self.slot() = Some(slot.map_err(|_| ApiError::busy())?);
+        Ok(())
+    }
+
+    fn leave(&self) {
+        *self.slot() = None;
+    }
+
+    fn slot(&self) -> MutexGuard<'_, Option<OwnedSemaphorePermit>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How long a question may take before a byte of an upload is read or of an answer is sent.
+const QUESTION_LIMIT: Duration = Duration::from_secs(30);
+
+/// # Errors
+/// 503 when it takes too long, and its own.
+async fn in_time<T>(
+    api: &Api,
+    question: impl Future<Output = Result<T, ApiError>>,
+) -> Result<T, ApiError> {
+    let answered = api.parts.clock.timeout(QUESTION_LIMIT, question).await;
+    answered.unwrap_or_else(|late| Err(ApiError::late().with_detail(&late.to_string())))
 }
 
 /// Answers what is asked of a route by a method that it knows.
@@ -263,8 +321,8 @@ async fn dispatch(api: &Api, request: Request) -> Result<Response, ApiError> {
         objects::refuse_body(&head.headers)?;
     }
     match route {
-        ApiRoute::Account(user) => account::get(api, &head, &user).await,
-        ApiRoute::Lake(key) => lake::get(api, &head, key).await,
+        ApiRoute::Account(user) => in_time(api, account::get(api, &head, &user)).await,
+        ApiRoute::Lake(key) => in_time(api, lake::get(api, &head, key)).await,
         ApiRoute::Entry(_) if head.method == Method::OPTIONS => Ok(preflight::answer()),
         ApiRoute::Entry(address) => objects::handle(api, head, body, address).await,
     }

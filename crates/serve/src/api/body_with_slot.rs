@@ -6,16 +6,20 @@ use std::task::{Context, Poll};
 
 use axum::body::{Body, Bytes, HttpBody};
 use hyper::body::{Frame, SizeHint};
-use tokio::sync::OwnedSemaphorePermit;
+
+use super::RequestPlace;
 
 struct BodyWithSlot {
     body: Body,
-    _slot: OwnedSemaphorePermit,
+    _place: RequestPlace,
 }
 
-/// The same body, which frees the slot when it is dropped.
-pub(super) fn hold(body: Body, slot: OwnedSemaphorePermit) -> Body {
-    Body::new(BodyWithSlot { body, _slot: slot })
+/// The same body, which frees the place when it is dropped.
+pub(super) fn hold(body: Body, place: RequestPlace) -> Body {
+    Body::new(BodyWithSlot {
+        body,
+        _place: place,
+    })
 }
 
 impl HttpBody for BodyWithSlot {

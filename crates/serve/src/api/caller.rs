@@ -1,6 +1,5 @@
 //! Who asks. A credential that is there and not good is refused: it never becomes nobody.
 
-use axum::extract::Request;
 use cannery_formats::ObjectPath;
 use cannery_state::identity::{Scope, Scopes, User};
 use http::StatusCode;
@@ -11,7 +10,7 @@ use super::access::is_private;
 use super::address::ApiAddress;
 use super::error::{ApiError, ErrorCode};
 use super::query::Query;
-use super::{Api, session, signature, signed_url};
+use super::{Api, RequestPlace, session, signature, signed_url};
 use crate::server::ConnectionOrigin;
 
 /// Who asks.
@@ -44,19 +43,24 @@ pub(super) fn refused(message: &str) -> ApiError {
     ApiError::new(StatusCode::FORBIDDEN, ErrorCode::InvalidSignature, message)
 }
 
-/// Whether a request brings a credential, good or not: one that is not good is refused at once.
-pub(super) fn has_credential(request: &Request) -> bool {
-    let headers = request.headers();
-    let query = request.uri().query().unwrap_or_default();
-    // A cookie that is not good is nobody, and served as such.
-    headers.contains_key(AUTHORIZATION) || query.contains("signature=")
-}
-
-/// Finds out who asks. Only what has an address of an object can be signed.
+/// Finds out who asks, and takes the place of such a caller among the requests. Only what has an address of an object can be signed.
 ///
 /// # Errors
-/// 401 or 403 for a credential that is not good, or that came over a wire which others can read.
+/// 401 or 403 for a credential that is not good, or that came over a wire which others can read; 503 if there is no place.
 pub(super) async fn identify(
+    api: &Api,
+    request: &Parts,
+    address: Option<&ApiAddress>,
+    query: &Query,
+) -> Result<Caller, ApiError> {
+    let caller = find_out(api, request, address, query).await?;
+    if let Some(place) = request.extensions.get::<RequestPlace>() {
+        place.take(api, &caller)?;
+    }
+    Ok(caller)
+}
+
+async fn find_out(
     api: &Api,
     request: &Parts,
     address: Option<&ApiAddress>,
@@ -102,11 +106,12 @@ pub(super) async fn identify(
 
 async fn by_token(api: &Api, text: &str) -> Result<Caller, ApiError> {
     match api.parts.state.authenticate(text).await? {
-        Some((user, token)) => Ok(Caller::User {
+        // That of a browser is good as its cookie alone.
+        Some((user, token)) if !token.scopes.has(Scope::Browser) => Ok(Caller::User {
             user,
             scopes: token.scopes,
         }),
-        None => Err(ApiError::new(
+        _ => Err(ApiError::new(
             StatusCode::UNAUTHORIZED,
             ErrorCode::AuthorizationRequired,
             "the token is unknown, expired or revoked; make another one with `cannery token create`",

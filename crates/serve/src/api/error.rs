@@ -143,6 +143,15 @@ impl ApiError {
         )
     }
 
+    pub(super) fn late() -> Self {
+        let message = "the server did not find the answer in time; ask again in a moment";
+        Self::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            ErrorCode::ServiceUnavailable,
+            message,
+        )
+    }
+
     pub(super) fn not_open() -> Self {
         let message =
             "users' objects cannot be used yet; the dashboard and the log of the server say why";

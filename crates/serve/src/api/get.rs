@@ -5,9 +5,7 @@ use cannery_formats::ObjectEntry;
 use cannery_formats::object_log::StoredObject;
 use cannery_formats::object_path::Area;
 use cannery_state::objects::VersionedEntry;
-use http::header::{
-    ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, CACHE_CONTROL, CONTENT_TYPE,
-};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
 use super::Api;
@@ -25,7 +23,7 @@ pub(super) async fn get(api: &Api, admitted: AdmittedRequest) -> Result<Response
         access::check_more_than_an_object(&admitted.caller)?;
     }
     let is_public = admitted.address.path.area() == Area::Public;
-    let mut response = match &entry {
+    let response = match &entry {
         ObjectEntry::Directory { .. } if admitted.head.method == Method::HEAD => {
             listing::check(&at, &admitted.query)?;
             directory_head()
@@ -38,11 +36,6 @@ pub(super) async fn get(api: &Api, admitted: AdmittedRequest) -> Result<Response
                 .await?
         }
     };
-    if is_public {
-        let headers = response.headers_mut();
-        headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
-        headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("*"));
-    }
     Ok(response)
 }
 

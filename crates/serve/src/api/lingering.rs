@@ -2,6 +2,7 @@
 //! nobody read is reset, and the client may never see why.
 
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -19,19 +20,26 @@ const LINGER: Duration = Duration::from_secs(2);
 
 /// The body of a request; clones are the same one.
 #[derive(Clone)]
-pub(super) struct SharedBody(Arc<Mutex<Body>>);
+pub(super) struct SharedBody {
+    body: Arc<Mutex<Body>>,
+    /// Whether anybody has begun to read it: a client that waits to be asked was asked by that.
+    was_asked_for: Arc<AtomicBool>,
+}
 
 /// The same request, and its body for what may be left of it.
 pub(super) fn share(request: Request) -> (Request, SharedBody) {
     let (head, body) = request.into_parts();
-    let shared = SharedBody(Arc::new(Mutex::new(body)));
+    let shared = SharedBody {
+        body: Arc::new(Mutex::new(body)),
+        was_asked_for: Arc::default(),
+    };
     let body = Body::new(shared.clone());
     (Request::from_parts(head, body), shared)
 }
 
 impl SharedBody {
     fn with<T>(&self, work: impl FnOnce(&mut Body) -> T) -> T {
-        work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        work(&mut self.body.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -43,6 +51,7 @@ impl HttpBody for SharedBody {
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        self.was_asked_for.store(true, Ordering::Relaxed);
         self.with(|body| Pin::new(body).poll_frame(context))
     }
 
@@ -55,13 +64,14 @@ impl HttpBody for SharedBody {
     }
 }
 
-/// The answer, which ends when the request has, or after a moment. A client that waits to be asked for its body sends none.
+/// The answer, which ends when the request has, or after a moment. A client that still waits to be asked for its body sends none.
 pub(super) fn linger(
     mut response: Response,
     leftover: SharedBody,
     (expects, clock): (bool, &Clock),
 ) -> Response {
-    if expects || leftover.is_end_stream() {
+    let still_waits = expects && !leftover.was_asked_for.load(Ordering::Relaxed);
+    if still_waits || leftover.is_end_stream() {
         return response;
     }
     // Its length would end it at once.

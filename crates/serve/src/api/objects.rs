@@ -14,7 +14,7 @@ use super::caller::{self, Caller};
 use super::conditions::conditions;
 use super::error::{ApiError, ErrorCode};
 use super::query::Query;
-use super::{Api, get, put};
+use super::{Api, get, in_time, put};
 
 /// A request that was understood and is allowed.
 pub(super) struct AdmittedRequest {
@@ -36,11 +36,11 @@ pub(super) async fn handle(
         Method::PUT | Method::DELETE => Intent::Write,
         _ => Intent::Read,
     };
-    let admitted = admit(api, head, body, address, intent).await?;
+    let admitted = in_time(api, admit(api, head, body, address, intent)).await?;
     match admitted.head.method {
         Method::PUT => put::put(api, admitted).await,
         Method::DELETE => delete(api, admitted).await,
-        _ => get::get(api, admitted).await,
+        _ => in_time(api, get::get(api, admitted)).await,
     }
 }
 
@@ -144,7 +144,7 @@ async fn delete(api: &Api, admitted: AdmittedRequest) -> Result<Response, ApiErr
             at.path
         )));
     }
-    let found = namespace.find(&at).await?;
+    let found = in_time(api, async { Ok(namespace.find(&at).await?) }).await?;
     if found.is_some_and(|found| found.entry.as_object().is_none()) {
         access::check_more_than_an_object(&admitted.caller)?;
     }

@@ -1,5 +1,6 @@
 //! Writing: an object, a directory, a link, or other headers.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -7,10 +8,10 @@ use axum::response::Response;
 use cannery_objects::{Committed, Conditions, EtagMatch, ObjectErrorKind, RequestedChange};
 use cannery_state::objects::EntryKey;
 use futures::StreamExt as _;
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE, ETAG, LAST_MODIFIED, LOCATION};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, ETAG, EXPECT, LAST_MODIFIED, LOCATION};
 use http::{HeaderMap, HeaderValue, StatusCode};
 
-use super::Api;
+use super::{Api, in_time};
 use super::access::{self, Intent};
 use super::address::ApiAddress;
 use super::caller::Caller;
@@ -36,14 +37,25 @@ pub(super) async fn put(api: &Api, mut admitted: AdmittedRequest) -> Result<Resp
     };
     refuse_body(&headers)?;
     access::check_more_than_an_object(&admitted.caller)?;
-    refuse_content(api, std::mem::take(&mut admitted.body)).await?;
     let at = key(api, &admitted.caller, &admitted.address).await?;
     let change = match special {
         "directory" => RequestedChange::MakeDirectory,
         "link" => link(api, &admitted.caller, &headers).await?,
-        _ => return set_headers(api, at, &headers, conditions).await,
+        _ => RequestedChange::SetHeaders {
+            headers: stored_headers::from_request(&headers)?,
+        },
     };
-    let committed = api.parts.namespace.change(at, change, conditions).await?;
+    let namespace = &api.parts.namespace;
+    // To look for content is to ask a client for it that waits to be asked: what can be refused is refused before.
+    if headers.contains_key(EXPECT) {
+        let check = namespace.check(&at, &change, &conditions);
+        in_time(api, async { Ok(check.await?) }).await?;
+    }
+    refuse_content(api, std::mem::take(&mut admitted.body)).await?;
+    if let RequestedChange::SetHeaders { headers } = change {
+        return set_headers(api, at, &headers, conditions).await;
+    }
+    let committed = namespace.change(at, change, conditions).await?;
     Ok(answer(&committed))
 }
 
@@ -113,11 +125,10 @@ const MERGES_MAX: usize = 4;
 async fn set_headers(
     api: &Api,
     at: EntryKey,
-    headers: &HeaderMap,
+    given: &BTreeMap<String, String>,
     conditions: Conditions,
 ) -> Result<Response, ApiError> {
     let namespace = &api.parts.namespace;
-    let given = stored_headers::from_request(headers)?;
     for _ in 1..=MERGES_MAX {
         let found = namespace.find(&at).await?;
         let there = found.as_ref().and_then(|found| found.entry.as_object());
@@ -157,9 +168,11 @@ async fn put_object(
     stored_headers::set_default_type(&mut stored);
     let promised = promised_md5(headers)?;
     let at = key(api, &admitted.caller, &admitted.address).await?;
-    let limit = namespace
-        .check_put(&at, &conditions, announced_length(headers))
-        .await?;
+    let announced = announced_length(headers);
+    let limit = in_time(api, async {
+        Ok(namespace.check_put(&at, &conditions, announced).await?)
+    });
+    let limit = limit.await?;
     let mut upload = namespace.upload(limit);
     let mut body = admitted.body.into_data_stream();
     loop {

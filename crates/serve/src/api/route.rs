@@ -73,6 +73,11 @@ impl ApiRoute {
         }
     }
 
+    /// Whether it is of what everybody may read.
+    pub(super) fn is_public(&self) -> bool {
+        matches!(self, Self::Entry(address) if address.path.area() == Area::Public)
+    }
+
     /// The methods that are known there.
     pub(super) fn methods(&self) -> &'static [Method] {
         const READING: [Method; 2] = [Method::GET, Method::HEAD];
@@ -86,7 +91,7 @@ impl ApiRoute {
         ];
         match self {
             Self::Account(_) | Self::Lake(_) => &READING,
-            Self::Entry(address) if address.path.area() == Area::Public => &PUBLIC,
+            Self::Entry(_) if self.is_public() => &PUBLIC,
             Self::Entry(_) => &ALL,
         }
     }

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use cannery_state::identity::{IdentityError, Token, User};
+use cannery_state::identity::{IdentityError, Scope, Token, User};
 use http::header::COOKIE;
 use http::request::Parts;
 use http::{HeaderMap, Method, StatusCode};
@@ -45,7 +45,8 @@ pub(crate) async fn user(
 ) -> Result<Option<(User, Token)>, cannery_state::Error> {
     match token(headers) {
         Some(token) if is_private(connection, headers, api.parts.is_proxied) => {
-            api.parts.state.authenticate(token).await
+            let found = api.parts.state.authenticate(token).await?;
+            Ok(found.filter(|(_, token)| token.scopes.has(Scope::Browser)))
         }
         _ => Ok(None),
     }
@@ -59,6 +60,10 @@ pub(super) async fn identify(api: &Api, request: &Parts) -> Result<Caller, ApiEr
         return Ok(Caller::Anonymous);
     };
     let is_reading = matches!(request.method, Method::GET | Method::HEAD);
+    // A page of another port of the same machine makes the browser send the cookie, too.
+    if is_reading && is_of_another_page(&request.headers) {
+        return Ok(Caller::Anonymous);
+    }
     let is_encrypted = connection.is_some_and(|connection| connection.is_encrypted);
     if !is_reading && !is_own_page(&request.headers, is_encrypted) {
         let message =
@@ -70,6 +75,12 @@ pub(super) async fn identify(api: &Api, request: &Parts) -> Result<Caller, ApiEr
     Ok(Caller::User { user, scopes })
 }
 
+/// Whether the browser says that a page of another address sent it.
+fn is_of_another_page(headers: &HeaderMap) -> bool {
+    let site = headers.get("sec-fetch-site");
+    site.is_some_and(|site| site != "same-origin" && site != "none")
+}
+
 /// The value of `Set-Cookie` that logs a browser in.
 pub(crate) async fn open(
     api: &Api,
@@ -77,6 +88,7 @@ pub(crate) async fn open(
     is_encrypted: bool,
 ) -> Result<String, IdentityError> {
     let LoginGrant { user, scopes } = grant;
+    let scopes = &scopes.clone().with(Scope::Browser);
     let state = &api.parts.state;
     let issued = state.create_token(user, scopes, Some(LIFETIME), &api.parts.rng);
     let text = issued.await?.text;

@@ -16,6 +16,8 @@ create table object (
     primary key (account, parent, name)
 );
 create index object_mtime on object (account, parent, mtime_us, name);
+create index object_subdirectory on object (account, parent, name) where is_directory;
+create index object_subdirectory_mtime on object (account, parent, mtime_us, name) where is_directory;
 create index object_data on object (data) where data is not null;
 
 create table object_directory (

@@ -21,6 +21,8 @@ use crate::state::State;
 
 /// Shorter RSA keys are refused.
 const RSA_BITS_MIN: usize = 2048;
+/// More than that nobody verifies here.
+const RSA_BITS_MAX: usize = 8192;
 
 /// How something was signed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,6 +133,12 @@ fn fingerprint(blob: &[u8]) -> String {
     pairs.join(":")
 }
 
+/// How many bits a number has.
+fn bits(number: &[u8]) -> usize {
+    let zeros = number.first().map_or(0, |first| first.leading_zeros() as usize);
+    number.len() * 8 - zeros
+}
+
 #[allow(
     clippy::wildcard_enum_match_arm,
     reason = "the kinds of the crate are open, and all others are refused"
@@ -138,9 +146,10 @@ fn fingerprint(blob: &[u8]) -> String {
 fn fault_of(key: &KeyData) -> Option<String> {
     match key {
         KeyData::Rsa(rsa) => {
-            let bits = rsa.n.as_positive_bytes().map_or(0, |bytes| bytes.len() * 8);
-            (bits < RSA_BITS_MIN)
-                .then(|| format!("it has {bits} bits, and {RSA_BITS_MIN} are the fewest"))
+            let bits = bits(rsa.n.as_positive_bytes().unwrap_or_default());
+            (!(RSA_BITS_MIN..=RSA_BITS_MAX).contains(&bits)).then(|| {
+                format!("it has {bits} bits; {RSA_BITS_MIN} to {RSA_BITS_MAX} can be used")
+            })
         }
         KeyData::Ecdsa(_) | KeyData::Ed25519(_) => None,
         other => Some(format!(

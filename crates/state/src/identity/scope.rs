@@ -17,10 +17,12 @@ pub enum Scope {
     Admin,
     /// Read what is not sanitised in the lake.
     Raw,
+    /// Nothing: it marks the token of a browser, which is good as a cookie alone. Nobody can ask for it.
+    Browser,
 }
 
 impl Scope {
-    /// All of them.
+    /// All that somebody can ask for.
     pub const ALL: [Self; 4] = [Self::Read, Self::Write, Self::Admin, Self::Raw];
 
     /// Its name, in the table too.
@@ -31,6 +33,15 @@ impl Scope {
             Self::Write => "write",
             Self::Admin => "admin",
             Self::Raw => "raw",
+            Self::Browser => "browser",
+        }
+    }
+
+    /// The one of that name in the table; nothing for one that a newer program has written.
+    pub(super) fn stored(name: &str) -> Option<Self> {
+        match name {
+            "browser" => Some(Self::Browser),
+            _ => name.parse().ok(),
         }
     }
 }
@@ -66,6 +77,13 @@ impl Scopes {
     #[must_use]
     pub fn has(&self, scope: Scope) -> bool {
         self.0.contains(&scope)
+    }
+
+    /// These and another one.
+    #[must_use]
+    pub fn with(mut self, scope: Scope) -> Self {
+        self.0.insert(scope);
+        self
     }
 }
 

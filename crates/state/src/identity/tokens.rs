@@ -13,7 +13,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
 use super::users::{known, moment};
-use super::{IdentityError, Scopes, User};
+use super::{IdentityError, Scope, Scopes, User};
 use crate::state::State;
 
 const PREFIX: &str = "cannery_";
@@ -172,7 +172,7 @@ fn from_row(row: &Row) -> Result<Token, Error> {
         // A scope that a newer program has written is one that this program does not grant.
         scopes: scopes
             .split(',')
-            .filter_map(|scope| scope.parse().ok())
+            .filter_map(Scope::stored)
             .collect(),
         created: moment(row.int(3)?),
         expires: row.maybe_int(4)?.map(moment),
