@@ -41,7 +41,7 @@ impl Lake {
     pub async fn open_range(&self, key: &Key, range: Range<u64>) -> Result<Content> {
         let is_long = range.end.saturating_sub(range.start) > PIECE_BYTES;
         // Only our own store of files is asked: to others it would be one more request.
-        if is_long && self.url().starts_with("file:") {
+        if is_long && self.folder().is_some() {
             let mut running = self.begin(Operation::GetRange, key.as_str());
             let opened = self.open_file(key, &range, &mut running.attempts).await;
             if let Some(file) = running.finish(opened)? {

@@ -1,6 +1,7 @@
 //! The lake itself: a store, a prefix, and the manner in which it is used.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -109,6 +110,12 @@ impl Lake {
     #[must_use]
     pub fn url(&self) -> &str {
         &self.0.parts.url
+    }
+
+    /// The folder that it is, if it is one.
+    #[must_use]
+    pub fn folder(&self) -> Option<PathBuf> {
+        self.url().strip_prefix("file:").map(PathBuf::from)
     }
 
     /// What it has done so far.

@@ -9,7 +9,7 @@
 //! | [`Namespace`] | what a server calls |
 //! | `change.rs`, `plan.rs` | what can be asked for, and every decision, pure |
 //! | `upload.rs` | receiving bytes |
-//! | `upload_limits.rs` | how many bytes, and how much memory and disk |
+//! | `upload_limits.rs`, `disk_room.rs` | how many bytes, and how much memory and disk |
 //! | `committer.rs` | requests that arrive together share a transaction |
 //! | `log_writer.rs` | committed changes go to the log |
 //! | `lake_age.rs` | a database that is older than the lake is refused |
@@ -24,6 +24,7 @@
 mod bytes_cache;
 mod change;
 mod committer;
+mod disk_room;
 mod download;
 mod error;
 mod everywhere;

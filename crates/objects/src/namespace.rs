@@ -20,6 +20,7 @@ use tokio::task::JoinHandle;
 
 use crate::change::{Committed, Conditions, ObjectRequest, RequestedChange};
 use crate::committer::{Committer, WaitingRequest};
+use crate::disk_room::DiskRoom;
 use crate::download::Downloads;
 use crate::error::ObjectError;
 use crate::lake_age::check_age;
@@ -28,7 +29,7 @@ use crate::ownership::check_owner;
 use crate::snapshot::{SnapshotReport, snapshot};
 use crate::sweep::{Sweep, SweepGrace, SweepReport};
 use crate::upload::{ObjectUpload, UploadParts, UploadedBytes};
-use crate::upload_limits::{SMALL_BYTES_MAX, UploadLimit, UploadMemory, check_room};
+use crate::upload_limits::{SMALL_BYTES_MAX, UploadLimit, UploadMemory};
 use crate::user_records::record_users;
 
 /// Requests that wait for the committer.
@@ -45,7 +46,8 @@ pub struct NamespaceParts {
     pub uploads: PathBuf,
     /// The disk of that folder.
     pub disk: Arc<dyn Disk>,
-    /// How many bytes of that disk uploads leave free; [`crate::DISK_RESERVE_BYTES`] is a good number.
+    /// How many bytes users leave free on that disk and on those of lakes in folders; [`crate::DISK_RESERVE_BYTES`] is a good
+    /// number.
     pub disk_reserve: u64,
     /// How many bytes an object has at most; [`crate::OBJECT_BYTES_MAX`] is a good number.
     pub object_bytes_max: u64,
@@ -59,6 +61,7 @@ pub struct NamespaceParts {
 pub struct Namespace {
     parts: NamespaceParts,
     downloads: Downloads,
+    room: Arc<DiskRoom>,
     memory: UploadMemory,
     /// The highest version that was seen.
     newest: Arc<AtomicU64>,
@@ -95,7 +98,14 @@ impl Namespace {
             tokio::spawn(committer.run(request_queue)),
             tokio::spawn(writer.run(log_queue)),
         ];
+        let room = DiskRoom::new(
+            &parts.uploads,
+            &parts.mirrors,
+            parts.disk_reserve,
+            &parts.clock,
+        );
         Ok(Self {
+            room: Arc::new(room),
             downloads: Downloads::new(&parts.mirrors),
             parts,
             memory: UploadMemory::default(),
@@ -208,7 +218,10 @@ impl Namespace {
         let limit = UploadLimit::new(&at.path, self.parts.object_bytes_max, quota);
         if let Some(announced) = announced {
             limit.check(announced)?;
-            self.check_room(announced).await?;
+            let in_file = announced > SMALL_BYTES_MAX as u64;
+            self.room
+                .look(if in_file { announced } else { 0 }, announced)
+                .await?;
         }
         Ok(limit)
     }
@@ -233,25 +246,13 @@ impl Namespace {
         Ok(())
     }
 
-    /// Whether the disk has room for an upload of so many bytes.
-    async fn check_room(&self, bytes: u64) -> Result<(), ObjectError> {
-        if bytes <= SMALL_BYTES_MAX as u64 {
-            return Ok(());
-        }
-        let (folder, reserve) = (self.parts.uploads.clone(), self.parts.disk_reserve);
-        let looked = tokio::task::spawn_blocking(move || check_room(&folder, bytes, reserve));
-        looked
-            .await
-            .map_err(|error| ObjectError::unavailable(error.to_string()))?
-    }
-
     /// Begins to receive the bytes of an object, as many as [`Namespace::check_put`] allows.
     #[must_use]
     pub fn upload(&self, limit: UploadLimit) -> ObjectUpload {
         let parts = UploadParts {
             disk: Arc::clone(&self.parts.disk),
             folder: self.parts.uploads.clone(),
-            disk_reserve: self.parts.disk_reserve,
+            room: Arc::clone(&self.room),
             memory: self.memory.clone(),
             clock: self.parts.clock.clone(),
             rng: self.parts.rng.clone(),
@@ -285,6 +286,10 @@ impl Namespace {
         change: RequestedChange,
         conditions: Conditions,
     ) -> Result<Committed, ObjectError> {
+        // Whoever deletes makes room.
+        if !matches!(change, RequestedChange::Delete) {
+            self.room.take(0, 0).await?;
+        }
         let request = ObjectRequest {
             attempt: self.parts.rng.id(),
             at,

@@ -15,10 +15,11 @@ use data_encoding::BASE64;
 use md5::{Digest as _, Md5};
 use tokio::sync::OwnedSemaphorePermit;
 
+use crate::disk_room::DiskRoom;
 use crate::error::{ObjectError, ObjectErrorKind};
 use crate::everywhere::put_everywhere;
 use crate::scratch_file::{ScratchFile, blocking};
-use crate::upload_limits::{SMALL_BYTES_MAX, UploadLimit, UploadMemory, check_room};
+use crate::upload_limits::{SMALL_BYTES_MAX, UploadLimit, UploadMemory};
 
 /// How often the room on the disk is looked at.
 const LOOK_EVERY_BYTES: u64 = 8 * 1024 * 1024;
@@ -45,7 +46,7 @@ pub struct UploadedBytes {
 pub(crate) struct UploadParts {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) folder: PathBuf,
-    pub(crate) disk_reserve: u64,
+    pub(crate) room: Arc<DiskRoom>,
     pub(crate) memory: UploadMemory,
     pub(crate) clock: Clock,
     pub(crate) rng: Rng,
@@ -104,11 +105,8 @@ impl ObjectUpload {
         }
         if end >= self.look_at {
             self.look_at = end + LOOK_EVERY_BYTES;
-            let (folder, reserve) = (self.parts.folder.clone(), self.parts.disk_reserve);
-            let ahead = piece.len() as u64 + self.memory.len() as u64;
-            blocking(move || Ok(check_room(&folder, ahead, reserve)))
-                .await
-                .map_err(|error| self.failed(&error))??;
+            let ahead = LOOK_EVERY_BYTES.max(piece.len() as u64 + self.memory.len() as u64);
+            self.parts.room.take(ahead, 0).await?;
         }
         let (disk, path) = (Arc::clone(&self.parts.disk), self.path.clone());
         let open = self.file.clone();
@@ -164,6 +162,7 @@ impl ObjectUpload {
                 (Body::File(self.path.clone()), memory)
             }
         };
+        self.parts.room.take(0, self.bytes).await?;
         let stored_at = self.parts.clock.elapsed();
         put_everywhere(mirrors, &data, body).await?;
         Ok(UploadedBytes {

@@ -1,11 +1,9 @@
 //! How much an upload may bring, and how much memory and disk all uploads may take.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use cannery_formats::ObjectPath;
 use cannery_lake::put_memory_bytes;
-use cannery_runtime::disk::space;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::error::{ObjectError, ObjectErrorKind};
@@ -13,7 +11,7 @@ use crate::error::{ObjectError, ObjectErrorKind};
 /// The largest object, unless [`crate::NamespaceParts`] says otherwise: as on S3.
 pub const OBJECT_BYTES_MAX: u64 = 5 << 40;
 
-/// What uploads leave free on the disk of the workspace, unless [`crate::NamespaceParts`] says otherwise.
+/// What users leave free on the disks of this machine, unless [`crate::NamespaceParts`] says otherwise.
 pub const DISK_RESERVE_BYTES: u64 = 1 << 30;
 
 /// What is kept in memory of an upload: above it a file is cheaper than the memory of many uploads at once.
@@ -107,23 +105,6 @@ impl UploadMemory {
         };
         waited.ok()
     }
-}
-
-/// # Errors
-/// `NoSpace` unless the disk has room for so many bytes besides the reserve. Where nobody knows, the disk itself will say.
-pub(crate) fn check_room(folder: &Path, bytes: u64, reserve: u64) -> Result<(), ObjectError> {
-    let Ok(space) = space(folder) else {
-        return Ok(());
-    };
-    if space.free_bytes >= bytes.saturating_add(reserve) {
-        return Ok(());
-    }
-    let message = format!(
-        "the disk of `{}` has {} bytes left, of which {reserve} are kept free; nothing was stored; free some space on the server",
-        folder.display(),
-        space.free_bytes
-    );
-    Err(ObjectError::new(ObjectErrorKind::NoSpace, message))
 }
 
 #[cfg(test)]

@@ -235,7 +235,11 @@ fn describe(headers: &mut HeaderMap, id: &RequestId, is_public: bool) {
         headers.insert("x-request-id", id);
     }
     // Nothing of a user ever runs as a page of ours, and what is private is nothing for the pages of others.
-    let for_whom = if is_public { "cross-origin" } else { "same-origin" };
+    let for_whom = if is_public {
+        "cross-origin"
+    } else {
+        "same-origin"
+    };
     for (name, value) in [
         ("content-security-policy", "sandbox"),
         ("cross-origin-resource-policy", for_whom),

@@ -21,28 +21,43 @@ fn world() -> World {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn uploads_leave_the_reserve_of_the_disk_alone() {
+async fn users_leave_the_reserve_of_the_disk_alone_and_can_delete() {
     let world = world();
+    let server = world.open().await;
+    server.put("/stor/a", &[0; 1_000]).await.unwrap();
+    server.close().await;
     let server = world
         .open_changed(None, |parts| parts.disk_reserve = 1 << 62)
         .await
         .unwrap();
-    let (at, conditions) = (server.key("/stor/a"), Conditions::default());
-    // What stays in memory needs no disk.
-    let check = async |announced| {
-        let checked = server.namespace.check_put(&at, &conditions, announced);
-        checked.await.map(drop)
-    };
-    check(Some(1_000)).await.unwrap();
-    server.put("/stor/a", &[0; 1_000]).await.unwrap();
-    let refused = check(Some(1 << 20)).await.unwrap_err();
+    let (at, conditions) = (server.key("/stor/b"), Conditions::default());
+    for announced in [1, 1_000, 1 << 20] {
+        let checked = server
+            .namespace
+            .check_put(&at, &conditions, Some(announced));
+        let refused = checked.await.unwrap_err();
+        assert_eq!(refused.kind, ObjectErrorKind::NoSpace, "{announced}");
+    }
+    // Nobody said how long these would be.
+    let refused = server.put("/stor/b", &[0; 1_000]).await.unwrap_err();
     assert_eq!(refused.kind, ObjectErrorKind::NoSpace);
-    // Nobody said how long this one would be.
     let mut upload = server.upload("/stor/b", &conditions).await.unwrap();
     let piece = Bytes::from(vec![0; 200_000]);
     upload.write(piece.clone()).await.unwrap();
     let refused = upload.write(piece).await.unwrap_err();
     assert_eq!(refused.kind, ObjectErrorKind::NoSpace);
+    let more = [
+        RequestedChange::MakeDirectory,
+        RequestedChange::Link {
+            source: server.key("/stor/a"),
+        },
+    ];
+    for change in more {
+        let refused = server.change("/stor/b", change).await.unwrap_err();
+        assert_eq!(refused.kind, ObjectErrorKind::NoSpace);
+    }
+    let deleted = server.change("/stor/a", RequestedChange::Delete).await;
+    deleted.unwrap();
     server.close().await;
 }
 
@@ -108,7 +123,8 @@ async fn a_panic_in_the_committer_or_the_log_writer_hangs_nobody() {
     let clock = Clock::from_source(Arc::clone(&clumsy) as Arc<dyn ClockSource>);
     let server = world.open_changed(None, |parts| parts.clock = clock).await;
     let server = server.unwrap();
-    for after in 0..8 {
+    // The first time is in the task of who asks, for the room on the disk.
+    for after in 1..9 {
         clumsy.left.store(after, Ordering::Relaxed);
         let path = format!("/stor/{after}");
         let made = server.change(&path, RequestedChange::MakeDirectory).await;

@@ -11,7 +11,6 @@ use futures::StreamExt as _;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, ETAG, EXPECT, LAST_MODIFIED, LOCATION};
 use http::{HeaderMap, HeaderValue, StatusCode};
 
-use super::{Api, in_time};
 use super::access::{self, Intent};
 use super::address::ApiAddress;
 use super::caller::Caller;
@@ -21,6 +20,7 @@ use super::get::COMPUTED_MD5;
 use super::objects::{AdmittedRequest, key, no_content, refuse_body};
 use super::representation::{http_date, insert};
 use super::stored_headers;
+use super::{Api, in_time};
 
 /// How long a client may send nothing in the middle of an upload.
 const SILENCE_MAX: Duration = Duration::from_secs(60);

@@ -135,7 +135,9 @@ fn fingerprint(blob: &[u8]) -> String {
 
 /// How many bits a number has.
 fn bits(number: &[u8]) -> usize {
-    let zeros = number.first().map_or(0, |first| first.leading_zeros() as usize);
+    let zeros = number
+        .first()
+        .map_or(0, |first| first.leading_zeros() as usize);
     number.len() * 8 - zeros
 }
 

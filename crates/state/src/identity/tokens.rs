@@ -170,10 +170,7 @@ fn from_row(row: &Row) -> Result<Token, Error> {
         id: row.text(0)?,
         user: row.text(1)?,
         // A scope that a newer program has written is one that this program does not grant.
-        scopes: scopes
-            .split(',')
-            .filter_map(Scope::stored)
-            .collect(),
+        scopes: scopes.split(',').filter_map(Scope::stored).collect(),
         created: moment(row.int(3)?),
         expires: row.maybe_int(4)?.map(moment),
         revoked: row.maybe_int(5)?.map(moment),
