@@ -26,12 +26,13 @@ const READERS: usize = 4;
 /// Statements kept prepared on one connection.
 const STATEMENTS_MAX: usize = 256;
 
-/// How a connection works: another process may be writing for a moment; a commit is durable when it is answered; what is
-/// staged goes to a file rather than to memory.
+/// How a connection works: another process may be writing for a moment; a commit is durable when it is answered; the log of commits
+/// is worked into the file every 16 MiB; what is staged goes to a file rather than to memory.
 const SETTINGS: &str = "\
     pragma busy_timeout = 30000; \
     pragma journal_mode = wal; \
     pragma synchronous = full; \
+    pragma wal_autocheckpoint = 4000; \
     pragma temp_store = file; \
     pragma foreign_keys = off; \
     pragma cache_size = -16384";

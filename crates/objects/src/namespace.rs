@@ -226,6 +226,14 @@ impl Namespace {
         Ok(limit)
     }
 
+    /// How many bytes an upload may have that is so small that looking before costs more than refusing it afterwards; nothing if
+    /// it is not. Not for users who may have a limited number of bytes: what is refused takes room until it is swept.
+    #[must_use]
+    pub fn small_upload(&self, at: &EntryKey, announced: u64) -> Option<UploadLimit> {
+        let small = (SMALL_BYTES_MAX as u64).min(self.parts.object_bytes_max);
+        (announced <= small).then(|| UploadLimit::new(&at.path, small, None))
+    }
+
     /// Says whether a change would be refused as things stand. A look, not a promise.
     ///
     /// # Errors

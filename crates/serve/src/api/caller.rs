@@ -34,6 +34,16 @@ pub(super) enum Caller {
     },
 }
 
+impl Caller {
+    /// The user who asks, or who has let somebody ask.
+    pub(super) fn user(&self) -> Option<&User> {
+        match self {
+            Self::User { user, .. } | Self::SignedAddress { user, .. } => Some(user),
+            Self::Anonymous => None,
+        }
+    }
+}
+
 /// What somebody may do who proves to be the user by a key.
 pub(super) fn scopes_of_a_key() -> Scopes {
     [Scope::Read, Scope::Write].into_iter().collect()

@@ -82,12 +82,8 @@ async fn admit(
 
 /// The id of the user whose address it is, if that is who asks.
 fn own_account<'a>(caller: &'a Caller, address: &ApiAddress) -> Option<&'a str> {
-    match caller {
-        Caller::User { user, .. } | Caller::SignedAddress { user, .. } => {
-            (user.name == address.user.as_str()).then_some(user.id.as_str())
-        }
-        Caller::Anonymous => None,
-    }
+    let user = caller.user()?;
+    (user.name == address.user.as_str()).then_some(user.id.as_str())
 }
 
 /// What an address is of, as the rows know it, with what is there: in one look at the database.

@@ -169,10 +169,19 @@ async fn put_object(
     let promised = promised_md5(headers)?;
     let at = key(api, &admitted.caller, &admitted.address).await?;
     let announced = announced_length(headers);
-    let limit = in_time(api, async {
-        Ok(namespace.check_put(&at, &conditions, announced).await?)
-    });
-    let limit = limit.await?;
+    let has_room = admitted
+        .caller
+        .user()
+        .is_some_and(|user| user.bytes_max.is_none());
+    let may_wait = has_room && !headers.contains_key(EXPECT);
+    let limit = match announced.and_then(|bytes| namespace.small_upload(&at, bytes)) {
+        // It is here already, and the transaction decides anyway.
+        Some(limit) if may_wait => limit,
+        _ => {
+            let check = namespace.check_put(&at, &conditions, announced);
+            in_time(api, async { Ok(check.await?) }).await?
+        }
+    };
     let mut upload = namespace.upload(limit);
     let mut body = admitted.body.into_data_stream();
     loop {

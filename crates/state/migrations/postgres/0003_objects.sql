@@ -43,7 +43,6 @@ create table object_outbox (
     attempt text collate "C" not null,
     line text collate "C" not null
 );
-create index object_outbox_attempt on object_outbox (attempt);
 
 create table object_garbage (
     data text collate "C" primary key,

@@ -43,7 +43,6 @@ create table object_outbox (
     attempt text not null,
     line text not null
 );
-create index object_outbox_attempt on object_outbox (attempt);
 
 create table object_garbage (
     data text primary key,
