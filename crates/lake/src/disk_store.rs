@@ -2,7 +2,8 @@
 //!
 //! Own code because `object_store`'s local store cannot replace by version, names versions by file times, and syncs only
 //! when asked. An object is a file of the same name.
-//! It is written aside, synced, renamed into place and its folder synced, all under a lock shared with other processes.
+//! It is written aside, synced, renamed into place and its folder synced; what replaces does so under a lock shared with other
+//! processes.
 //! The version of an object is the SHA-256 of its content. `.store/` holds locks and files in the making.
 //!
 //! Folders are created and never removed, so a folder that this process has once made durable stays so.
@@ -180,7 +181,11 @@ impl Inner {
             .disk
             .open_dir(folder)
             .map_err(|error| self.folder_error(error, folder))?;
-        let _lock = self.lock(location)?;
+        // Creating is one rename, which has one winner; the others look before they write.
+        let _lock = match mode {
+            PutMode::Create => None,
+            PutMode::Overwrite | PutMode::Update(_) => Some(self.lock(location)?),
+        };
         let exists = match mode {
             PutMode::Overwrite => {
                 self.refuse_folder(&target, location)?;

@@ -305,3 +305,17 @@ fn the_bytes_of_a_refused_request_are_garbage() {
     let garbage: Vec<String> = plan.writes.garbage.into_iter().collect();
     assert_eq!(garbage, [bytes('a', 1).data.to_string()]);
 }
+
+#[test]
+fn no_two_changes_have_the_same_moment() {
+    let requests: Vec<ObjectRequest> = (0..5)
+        .map(|number| request(&format!("/stor/{number}"), RequestedChange::MakeDirectory))
+        .collect();
+    let plan = plan(empty(None), NOW, &requests);
+    let moments: Vec<i64> = plan
+        .answers
+        .into_iter()
+        .map(|answer| answer.unwrap().entry.unwrap().mtime_us())
+        .collect();
+    assert_eq!(moments, [NOW, NOW + 1, NOW + 2, NOW + 3, NOW + 4]);
+}

@@ -1,9 +1,11 @@
 //! The interface for programs, over real connections: the objects of users.
 
 use cannery_formats::UserName;
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
 
 use crate::api_demo::{ApiDemo, Setup, code, token};
-use crate::client::{Answer, request, send};
+use crate::client::{Answer, read, request, send};
 
 #[tokio::test]
 async fn an_object_is_put_got_in_part_and_deleted() {
@@ -304,6 +306,18 @@ async fn what_is_refused_is_refused_before_its_body_is_read() {
         ),
         ("/bob/stor/a", "", 403, "AuthorizationFailed"),
         ("/ann/stor/..", "", 400, "InvalidArgument"),
+        (
+            "/ann/stor/no/d",
+            "content-type: application/json; type=directory\r\n",
+            404,
+            "DirectoryDoesNotExist",
+        ),
+        (
+            "/ann/stor/d",
+            "content-type: application/json; type=link\r\nlocation: /ann/stor/no\r\n",
+            404,
+            "ResourceNotFound",
+        ),
     ] {
         // Nothing of the body is ever sent: an answer shows that nobody waited for it.
         let answer = send(api.demo.address, expecting(path, more).as_bytes()).await;
@@ -343,12 +357,55 @@ async fn what_is_not_what_it_says_stores_nothing() {
         code(&api.put(&deep, "", "hello").await),
         (400, "InvalidArgument".to_owned())
     );
+    // One that ends before it should; who sent it still listens.
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let short = format!("{head}content-length: 10\r\n\r\nhello");
+    stream.write_all(short.as_bytes()).await.unwrap();
+    stream.shutdown().await.unwrap();
+    assert_eq!(code(&read(stream).await), (400, "ContentLength".to_owned()));
     api.state.limit_user("ann", Some(4)).await.unwrap();
     assert_eq!(
         code(&api.put("/ann/stor/a", "", "hello").await),
         (403, "QuotaExceeded".to_owned())
     );
     assert_eq!(api.ask("GET", "/ann/stor/a", "").await.status, 404);
+}
+
+/// Nobody can tell what stands behind the length that was said from the next request.
+#[tokio::test]
+async fn of_a_body_that_is_longer_than_said_what_was_said_is_stored() {
+    let api = ApiDemo::start().await;
+    let (ann, address) = (&api.ann, api.demo.address);
+    let request = format!(
+        "PUT /ann/stor/a HTTP/1.1\r\nhost: {address}\r\n{ann}content-length: 5\r\n\r\nhello world, and more\r\n\r\n"
+    );
+    let answer = send(address, request.as_bytes()).await;
+    assert_eq!(answer.status, 204);
+    assert!(answer.body.starts_with("HTTP/1.1 400 "), "{}", answer.body);
+    assert_eq!(api.ask("GET", "/ann/stor/a", "").await.body, "hello");
+    // With a sum it is found out.
+    let summed = request.replace(
+        "content-length",
+        "content-md5: kAFQmDzST7DWlj99KOF/cg==\r\ncontent-length",
+    );
+    let answer = send(address, summed.as_bytes()).await;
+    assert_eq!(answer.status, 400);
+}
+
+#[tokio::test]
+async fn a_full_disk_is_507_and_what_is_there_can_be_deleted() {
+    let setup = Setup {
+        disk_reserve: 1 << 62,
+        ..Setup::default()
+    };
+    let api = setup.start().await;
+    for body in ["hello", &"x".repeat(300_000)] {
+        let answer = api.put("/ann/stor/a", "", body).await;
+        assert_eq!(code(&answer), (507, "NotEnoughSpace".to_owned()));
+    }
+    // It comes as far as looking for it.
+    let answer = api.ask("DELETE", "/ann/stor/a", "").await;
+    assert_eq!(answer.status, 404);
 }
 
 #[tokio::test]

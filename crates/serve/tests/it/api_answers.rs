@@ -160,3 +160,30 @@ async fn other_headers_leave_the_bytes_what_they_are() {
         404
     );
 }
+
+#[tokio::test]
+async fn what_is_private_is_for_pages_of_ours_alone_and_what_is_public_for_all() {
+    let api = ApiDemo::start().await;
+    api.put("/ann/stor/a", "", "hello").await;
+    api.put("/ann/public/a", "", "hello").await;
+    for (path, status, policy, origin) in [
+        ("/ann/stor/a", 200, "same-origin", ""),
+        ("/ann/stor/none", 404, "same-origin", ""),
+        ("/ann/public/a", 200, "cross-origin", "*"),
+        // A page of others can tell that it is not there from a server that is down.
+        ("/ann/public/none", 404, "cross-origin", "*"),
+    ] {
+        let answer = api.ask("GET", path, "").await;
+        assert_eq!(answer.status, status, "{path}");
+        assert_eq!(
+            answer.header("cross-origin-resource-policy"),
+            policy,
+            "{path}"
+        );
+        assert_eq!(
+            answer.header("access-control-allow-origin"),
+            origin,
+            "{path}"
+        );
+    }
+}

@@ -26,6 +26,7 @@ pub(crate) struct Setup {
     pub(crate) sections: Vec<Part>,
     /// The lake is a folder, and not memory.
     pub(crate) has_folder: bool,
+    pub(crate) disk_reserve: u64,
 }
 
 impl Default for Setup {
@@ -35,6 +36,7 @@ impl Default for Setup {
             clock: Clock::real(),
             sections: Vec::new(),
             has_folder: false,
+            disk_reserve: 0,
         }
     }
 }
@@ -123,7 +125,7 @@ impl Setup {
             mirrors: Arc::clone(&mirrors),
             uploads: folder.path().join("uploads"),
             disk: Arc::new(RealDisk),
-            disk_reserve: 0,
+            disk_reserve: self.disk_reserve,
             object_bytes_max: cannery_objects::OBJECT_BYTES_MAX,
             clock: clock.clone(),
             rng: rng.clone(),

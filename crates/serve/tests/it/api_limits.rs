@@ -7,6 +7,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use crate::api_demo::{ApiDemo, Setup, code};
+use crate::api_login::{cookie, log_in};
 use crate::client::{get, read, request, send};
 
 /// As many requests as the API answers at once.
@@ -60,6 +61,42 @@ async fn a_crowd_is_told_to_come_back_and_the_dashboard_stays() {
     let mut last = uploads.pop().unwrap();
     last.write_all(b"hello").await.unwrap();
     assert_eq!(read(last).await.status, 204);
+}
+
+/// Whichever way a user proves to be one, neither the public nor who only claims to be one is in the way.
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_takes_the_places_of_users() {
+    let api = ApiDemo::start().await;
+    let large = "x".repeat(32 * 1024 * 1024);
+    assert_eq!(api.put("/ann/public/large", "", &large).await.status, 204);
+    let cookie = cookie(&log_in(&api).await);
+    let address = api.demo.address;
+    let ask = async |who: &str, path: &str| api.ask_as(who, "GET", path).await.status;
+    let mut held = Vec::new();
+    for _ in 0..REQUESTS_MAX {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let text = format!("GET /ann/public/large HTTP/1.1\r\nhost: {address}\r\n\r\n");
+        stream.write_all(text.as_bytes()).await.unwrap();
+        stream.read_exact(&mut [0; 15]).await.unwrap();
+        held.push(stream);
+    }
+    assert_eq!(ask("", "/ann/public/none").await, 503);
+    assert_eq!(ask(&cookie, "/ann/stor").await, 200);
+    assert_eq!(ask(&api.ann, "/ann/stor").await, 200);
+    drop(held);
+    let mut held = Vec::new();
+    for _ in 0..=REQUESTS_MAX {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let text = format!(
+            "PUT /ann/stor/a HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer x\r\ntransfer-encoding: chunked\r\n\r\n"
+        );
+        stream.write_all(text.as_bytes()).await.unwrap();
+        let mut begun = [0; 12];
+        stream.read_exact(&mut begun).await.unwrap();
+        assert_eq!(&begun, b"HTTP/1.1 401");
+        held.push(stream);
+    }
+    assert_eq!(ask(&api.ann, "/ann/stor").await, 200);
 }
 
 #[tokio::test]
@@ -135,5 +172,17 @@ async fn who_is_refused_in_the_middle_of_an_upload_is_told_why() {
     for _ in 0..3 {
         let refused = api.put("/ann/stor/missing/a", "", &body).await;
         assert_eq!(code(&refused), (404, "DirectoryDoesNotExist".to_owned()));
+    }
+    // Also who was told to go on, and has more than was known then.
+    api.state.limit_user("ann", Some(1_000_000)).await.unwrap();
+    let (ann, address) = (&api.ann, api.demo.address);
+    let length = body.len();
+    for _ in 0..3 {
+        let text = format!(
+            "PUT /ann/stor/a HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n{ann}expect: 100-continue\r\ntransfer-encoding: chunked\r\n\r\n{length:x}\r\n{body}\r\n0\r\n\r\n"
+        );
+        let told = send(address, text.as_bytes()).await;
+        assert_eq!(told.status, 100);
+        assert!(told.body.contains("QuotaExceeded"), "{}", told.body);
     }
 }

@@ -31,7 +31,7 @@ pub(crate) fn path(link: &str) -> &str {
 
 pub(crate) const OWN: &str = "sec-fetch-site: same-origin\r\ncontent-length: 0\r\n";
 
-async fn log_in(api: &ApiDemo) -> Answer {
+pub(crate) async fn log_in(api: &ApiDemo) -> Answer {
     let link = link(api);
     request(api.demo.address, "POST", path(&link), OWN).await
 }
@@ -123,6 +123,32 @@ async fn a_cookie_reads_and_writes_only_for_pages_of_ours() {
         let answer = ask("DELETE", "/ann/stor/b", more).await;
         assert_eq!(answer.status, status, "{more}");
     }
+    // Nor do pages of other addresses get to read, also those of another port.
+    for (site, status) in [
+        ("same-site", 401),
+        ("cross-site", 401),
+        ("same-origin", 200),
+        ("none", 200),
+    ] {
+        let answer = ask("GET", "/ann/stor/a", &format!("sec-fetch-site: {site}\r\n")).await;
+        assert_eq!(answer.status, status, "{site}");
+    }
+    // What is in the cookie is no token.
+    let bearer = cookie
+        .trim()
+        .replace("cookie: cannery_session=", "authorization: Bearer ");
+    let answer = api
+        .ask_as(&format!("{bearer}\r\n"), "GET", "/ann/stor/a")
+        .await;
+    assert_eq!(code(&answer), (401, "AuthorizationRequired".to_owned()));
+    let token = api
+        .ann
+        .trim()
+        .replace("authorization: Bearer ", "cookie: cannery_session=");
+    let answer = api
+        .ask_as(&format!("{token}\r\n"), "GET", "/ann/stor/a")
+        .await;
+    assert_eq!(answer.status, 401);
     // A way that others can read: nobody is logged in there.
     let forwarded = ask("GET", "/ann/stor/a", "x-forwarded-for: 192.0.2.1\r\n").await;
     assert_eq!(code(&forwarded), (401, "AuthorizationRequired".to_owned()));

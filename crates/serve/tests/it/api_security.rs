@@ -1,6 +1,7 @@
 //! The ways in which somebody could get at what is not theirs, one test each.
 
 use cannery_formats::{Key, UserName};
+use cannery_runtime::clock::SimulatedClock;
 use cannery_runtime::{Clock, Rng};
 use jiff::SignedDuration;
 
@@ -94,6 +95,18 @@ async fn a_replayed_signature_is_refused_from_elsewhere_and_later() {
     for seconds in [-400, 400] {
         let old = ann.headers(now + SignedDuration::from_secs(seconds));
         assert_eq!(code(&api.ask_as(&old, "GET", "/ann/stor").await), refused());
+    }
+    let now: jiff::Timestamp = "2026-11-15T18:24:03Z".parse().unwrap();
+    let frozen = Setup {
+        clock: SimulatedClock::starting_at(now).clock(),
+        ..Setup::default()
+    };
+    let frozen = frozen.start().await;
+    let ann = Signer::of(&frozen.state, "ann", 1).await;
+    for (seconds, status) in [(-301, 403), (-299, 200), (299, 200), (301, 403)] {
+        let headers = ann.headers(now + SignedDuration::from_secs(seconds));
+        let answer = frozen.ask_as(&headers, "GET", "/ann/stor").await;
+        assert_eq!(answer.status, status, "{seconds}");
     }
     let dates = format!("{overheard}date: {}\r\n", http_date(now));
     assert_eq!(
