@@ -98,7 +98,8 @@ impl Lake {
 
     async fn open_pieces(&self, key: &Key, range: Range<u64>) -> Result<Content> {
         let first = range.start..range.end.min(range.start.saturating_add(PIECE_BYTES));
-        let starts = (first.end..range.end).step_by(PIECE_BYTES as usize);
+        let step = usize::try_from(PIECE_BYTES).unwrap_or(usize::MAX);
+        let starts = (first.end..range.end).step_by(step);
         let mut running = self.begin(Operation::GetRange, key.as_str());
         let found = self.find_range(key, first, &mut running.attempts).await;
         let (piece, commit) = running.finish(found)?;

@@ -41,7 +41,7 @@ impl Downloads {
             return Ok(Content::Pieces(stream::once(async { Ok(piece) }).boxed()));
         }
         let range = in_lake(object, range);
-        let opened = self.from_mirrors(|lake| {
+        let opened = self.of_first_mirror(|lake| {
             let (data, range) = (object.data.clone(), range.clone());
             async move { lake.open_range(&data, range).await.map_err(unreadable) }
         });
@@ -56,7 +56,7 @@ impl Downloads {
     ) -> Result<Bytes, ObjectError> {
         if object.bytes > SMALL_BYTES_MAX {
             let range = in_lake(object, range);
-            let read = self.from_mirrors(|lake| {
+            let read = self.of_first_mirror(|lake| {
                 let (data, range) = (object.data.clone(), range.clone());
                 async move { lake.get_range(&data, range).await.map_err(unreadable) }
             });
@@ -67,7 +67,7 @@ impl Downloads {
         let whole = match kept {
             Some(whole) => whole,
             None => {
-                let read = self.from_mirrors(|lake| read_small(lake, object.clone()));
+                let read = self.of_first_mirror(|lake| read_small(lake, object.clone()));
                 let whole = read.await?;
                 self.cache().insert(place, whole.clone());
                 whole
@@ -82,7 +82,7 @@ impl Downloads {
     }
 
     /// What the first mirror answers that can.
-    async fn from_mirrors<T, F>(&self, read: impl Fn(Lake) -> F) -> Result<T, ObjectError>
+    async fn of_first_mirror<T, F>(&self, read: impl Fn(Lake) -> F) -> Result<T, ObjectError>
     where
         F: Future<Output = Result<T, ObjectError>>,
     {

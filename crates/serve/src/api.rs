@@ -310,7 +310,7 @@ async fn in_time<T>(
     question: impl Future<Output = Result<T, ApiError>>,
 ) -> Result<T, ApiError> {
     let answered = api.parts.clock.timeout(QUESTION_LIMIT, question).await;
-    answered.unwrap_or_else(|late| Err(ApiError::late().with_detail(&late.to_string())))
+    answered.unwrap_or_else(|late| Err(ApiError::late().with_detail(late.to_string())))
 }
 
 /// Answers what is asked of a route by a method that it knows.

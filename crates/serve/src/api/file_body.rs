@@ -15,13 +15,13 @@ use rustix::io::{ReadWriteFlags, preadv2};
 use crate::server::FileQueue;
 
 /// What is brought from the disk to memory at once, to be sent from there: no thread that serves others waits for a disk.
-const WINDOW_BYTES: u64 = 4 * 1024 * 1024;
+const WINDOW_BYTES: usize = 4 * 1024 * 1024;
 
 /// How far apart it is looked at whether a window is in memory.
-const LOOK_EVERY_BYTES: u64 = 512 * 1024;
+const LOOK_EVERY_BYTES: usize = 512 * 1024;
 
 /// What is read at once where the bytes themselves are needed: a slow client holds a few of them.
-const PIECE_BYTES: u64 = 256 * 1024;
+const PIECE_BYTES: usize = 256 * 1024;
 
 /// How many windows or pieces are under way.
 const AHEAD: usize = 2;
@@ -40,11 +40,11 @@ fn sent(
     part: Range<u64>,
     queue: FileQueue,
 ) -> impl Stream<Item = io::Result<Bytes>> {
-    let starts = part.clone().step_by(WINDOW_BYTES as usize);
+    let starts = part.clone().step_by(WINDOW_BYTES);
     let loading = Arc::clone(&file);
     let windows = starts.map(move |start| {
         let file = Arc::clone(&loading);
-        let window = start..part.end.min(start + WINDOW_BYTES);
+        let window = start..part.end.min(start + WINDOW_BYTES as u64);
         async move {
             if !is_loaded(&file, &window) {
                 let window = window.clone();
@@ -72,10 +72,10 @@ fn sent(
 }
 
 fn read(file: Arc<File>, part: Range<u64>) -> impl Stream<Item = io::Result<Bytes>> {
-    let starts = part.clone().step_by(PIECE_BYTES as usize);
+    let starts = part.clone().step_by(PIECE_BYTES);
     let pieces = starts.map(move |start| {
         let file = Arc::clone(&file);
-        let piece = start..part.end.min(start + PIECE_BYTES);
+        let piece = start..part.end.min(start + PIECE_BYTES as u64);
         async move { tokio::task::spawn_blocking(move || read_piece(&file, &piece)).await? }
     });
     stream::iter(pieces).buffered(AHEAD)
@@ -91,7 +91,7 @@ fn read_piece(file: &File, piece: &Range<u64>) -> io::Result<Bytes> {
 /// Whether what is looked at of a window is in the memory of the system. It takes no time, and spares most answers the way to another
 /// thread; that the rest is there as well is likely, not certain.
 fn is_loaded(file: &File, window: &Range<u64>) -> bool {
-    let looks = window.clone().step_by(LOOK_EVERY_BYTES as usize);
+    let looks = window.clone().step_by(LOOK_EVERY_BYTES);
     looks.chain([window.end - 1]).all(|at| {
         let mut byte = [0];
         let mut buffers = [IoSliceMut::new(&mut byte)];

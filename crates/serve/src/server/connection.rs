@@ -94,7 +94,7 @@ impl ConnectionParts {
                 let files = FileQueue::default();
                 let stream = FileStream::new(stream, files.clone());
                 watcher
-                    .watch(self.connection(stream, peer, Some(files)))
+                    .watch(self.connection(stream, peer, Some(&files)))
                     .await
             }
             Some(tls) => match tls.accept(stream).await {
@@ -115,7 +115,7 @@ impl ConnectionParts {
         &self,
         stream: S,
         peer: SocketAddr,
-        files: Option<FileQueue>,
+        files: Option<&FileQueue>,
     ) -> http1::Connection<TokioIo<StallGuard<S>>, ConnectionService>
     where
         S: AsyncRead + AsyncWrite + Unpin,
@@ -130,7 +130,7 @@ impl ConnectionParts {
             origin: ConnectionOrigin {
                 peer,
                 is_encrypted: files.is_none(),
-                files: files.clone(),
+                files: files.cloned(),
                 api_share: Arc::new(api_share),
             },
         };

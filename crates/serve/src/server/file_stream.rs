@@ -18,9 +18,9 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 
 /// What one stand-in stands for at most.
-pub(crate) const STAND_IN_BYTES: u64 = 256 * 1024;
+const STAND_IN_BYTES: usize = 256 * 1024;
 
-static STAND_IN: [u8; STAND_IN_BYTES as usize] = [0; STAND_IN_BYTES as usize];
+static STAND_IN: [u8; STAND_IN_BYTES] = [0; STAND_IN_BYTES];
 
 fn is_stand_in(slice: &[u8]) -> bool {
     STAND_IN.as_ptr_range().contains(&slice.as_ptr())
@@ -40,7 +40,7 @@ impl FileQueue {
     /// What a body must say, at once and on the same connection, to send the beginning of that part of a file; and what is left
     /// of the part.
     pub(crate) fn push(&self, file: &Arc<File>, range: Range<u64>) -> (Bytes, Range<u64>) {
-        let bytes = (range.end - range.start).min(STAND_IN_BYTES);
+        let bytes = (range.end - range.start).min(STAND_IN_BYTES as u64);
         let end = range.start + bytes;
         let part = FilePart {
             file: Arc::clone(file),

@@ -23,7 +23,7 @@ fn text(bytes: usize) -> String {
     let mut text = String::with_capacity(bytes + 8);
     while text.len() < bytes {
         let number = text.len();
-        write!(text, "{number:07}\n").unwrap();
+        writeln!(text, "{number:07}").unwrap();
     }
     text.truncate(bytes);
     text
