@@ -14,6 +14,7 @@ const SCHEMA: Schema = Schema {
         include_str!("../migrations/sqlite/0003_objects.sql"),
         include_str!("../migrations/sqlite/0004_rebuild.sql"),
         include_str!("../migrations/sqlite/0005_database_id.sql"),
+        include_str!("../migrations/sqlite/0006_objects_by_path.sql"),
     ],
     postgres: &[
         include_str!("../migrations/postgres/0001_history.sql"),

@@ -1,6 +1,6 @@
 //! Looking: one entry, and the pages of a directory, each with the work of a page.
 
-use cannery_database::{Error, Value};
+use cannery_database::{Dialect, Error, Value};
 use cannery_formats::ObjectPath;
 
 use super::entry_row::{ENTRY_COLUMNS, ENTRY_WIDTH, from_row, place};
@@ -158,12 +158,18 @@ impl State {
             Some(true) => "and o.is_directory",
             Some(false) => "and not o.is_directory",
         };
+        // SQLite would rather pass by all objects in the order that it has them in.
+        let using = match (self.database.dialect(), directories, key) {
+            (Dialect::Sqlite, Some(true), SortKey::Name) => "indexed by object_subdirectory",
+            (Dialect::Sqlite, Some(true), SortKey::Mtime) => "indexed by object_subdirectory_mtime",
+            _ => "",
+        };
         let by = match key {
             SortKey::Name => format!("o.name {direction}"),
             SortKey::Mtime => format!("o.mtime_us {direction}, o.name {direction}"),
         };
         let sql = format!(
-            "select {ENTRY_COLUMNS}, o.name from object o where o.account = $1 and o.parent = $2 {from} {only} \
+            "select {ENTRY_COLUMNS}, o.name from object o {using} where o.account = $1 and o.parent = $2 {from} {only} \
              order by {by} limit {}",
             limit + 1
         );

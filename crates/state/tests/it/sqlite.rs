@@ -104,3 +104,67 @@ async fn the_documented_questions_are_answered() {
     }
     assert_eq!(rows, [1, 0]);
 }
+
+/// What the program of migration 5 had of objects is there in tables of another layout.
+#[tokio::test]
+async fn objects_of_an_older_layout_stay() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("state.sqlite");
+    let raw = rusqlite::Connection::open(&path).unwrap();
+    raw.execute_batch("create table migration (number bigint primary key)")
+        .unwrap();
+    for (place, migration) in OLDER_MIGRATIONS.iter().enumerate() {
+        raw.execute_batch(migration).unwrap();
+        raw.execute("insert into migration values (?1)", [place + 1])
+            .unwrap();
+    }
+    raw.execute_batch(
+        r#"insert into object values ('u1', '/stor', 'b', 2, 'second', 1, 7, null, null, null, null, null, null, null);
+           insert into object values ('u1', '/stor', 'a', 1, 'first', 0, 5, 'e', 3, 'm', 'ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad', 'users/u1/data/d', null, '{"m-x":"y"}');
+           insert into object_directory values ('u1', '/stor', 2);
+           insert into object_usage values ('u1', 3);
+           update object_counter set version = 2, database_id = 'd';
+           insert into object_outbox values (2, 'second', 'line');
+           insert into object_garbage values ('users/u1/data/old', 4, 1);"#,
+    )
+    .unwrap();
+    let tables = [
+        "select * from object order by name",
+        "select * from object_directory",
+        "select * from object_usage",
+        "select * from object_counter",
+        "select * from object_outbox",
+        "select * from object_garbage",
+    ];
+    let content = |raw: &rusqlite::Connection| {
+        tables.map(|sql| {
+            let mut statement = raw.prepare(sql).unwrap();
+            let width = statement.column_count();
+            let rows = statement.query_map([], |row| {
+                (0..width)
+                    .map(|column| row.get::<_, rusqlite::types::Value>(column))
+                    .collect::<Result<Vec<_>, _>>()
+            });
+            rows.unwrap().collect::<Result<Vec<_>, _>>().unwrap()
+        })
+    };
+    let before = content(&raw);
+    assert!(before.iter().all(|rows| !rows.is_empty()));
+    open_at(&path).await.unwrap().close().await;
+    assert_eq!(content(&raw), before);
+    let layout =
+        "select count(*) from sqlite_schema where name = 'object' and sql like '%without rowid%'";
+    let is_new: i64 = raw.query_row(layout, [], |row| row.get(0)).unwrap();
+    assert_eq!(is_new, 1);
+    let indexes = "select count(*) from sqlite_schema where type = 'index' and tbl_name = 'object' and sql is not null";
+    let indexes: i64 = raw.query_row(indexes, [], |row| row.get(0)).unwrap();
+    assert_eq!(indexes, 4);
+}
+
+const OLDER_MIGRATIONS: [&str; 5] = [
+    include_str!("../../migrations/sqlite/0001_history.sql"),
+    include_str!("../../migrations/sqlite/0002_identity.sql"),
+    include_str!("../../migrations/sqlite/0003_objects.sql"),
+    include_str!("../../migrations/sqlite/0004_rebuild.sql"),
+    include_str!("../../migrations/sqlite/0005_database_id.sql"),
+];
