@@ -32,7 +32,7 @@ pub struct ObjectChange {
 pub enum ObjectEntry {
     /// A directory.
     Directory {
-        /// When it was made, in milliseconds since 1970.
+        /// When it was made, in microseconds since 1970.
         mtime_us: i64,
     },
     /// An object.
@@ -40,7 +40,7 @@ pub enum ObjectEntry {
 }
 
 impl ObjectEntry {
-    /// When it was made or last written, in milliseconds since 1970.
+    /// When it was made or last written, in microseconds since 1970.
     #[must_use]
     pub fn mtime_us(&self) -> i64 {
         match self {
@@ -79,7 +79,7 @@ pub struct StoredObject {
     /// The headers that were put with it and are answered with it, by their lower-case names.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
-    /// When it was written, in milliseconds since 1970.
+    /// When it was written, in microseconds since 1970.
     pub mtime_us: i64,
 }
 

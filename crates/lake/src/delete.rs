@@ -23,6 +23,24 @@ impl Lake {
         running.finish(outcome)
     }
 
+    /// Deletes an object that nobody reads any more. The data of a large one goes first: whoever repeats a deletion that was cut off
+    /// still finds the commit that says where it is.
+    ///
+    /// # Errors
+    /// After an error any part of the object may be there; repeat the call.
+    pub async fn purge(&self, key: &Key) -> Result<()> {
+        let mut running = self.begin(Operation::Delete, key.as_str());
+        let attempts = &mut running.attempts;
+        let purged = async {
+            if let Some(commit) = self.commit_at(key, attempts).await? {
+                self.delete_stored(&commit.data, attempts).await?;
+            }
+            self.delete_stored(key, attempts).await
+        };
+        let purged = purged.await;
+        running.finish(purged)
+    }
+
     /// Deletes several objects, some at a time, and stops at the first error.
     ///
     /// # Errors

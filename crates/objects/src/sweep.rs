@@ -8,7 +8,7 @@ use cannery_lake::{Lake, Mirrors};
 use cannery_runtime::Rng;
 use cannery_state::State;
 use cannery_state::objects::GarbageCandidate;
-use futures::stream::TryStreamExt as _;
+use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use jiff::Timestamp;
 
 use crate::error::{ObjectError, ObjectErrorKind};
@@ -17,6 +17,9 @@ use crate::user_records::record_users;
 
 /// Candidates of one round.
 const CANDIDATES_MAX: usize = 500;
+
+/// How many are deleted at once.
+const DELETIONS_AT_ONCE: usize = 16;
 
 /// How long bytes stay that have no name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -153,11 +156,16 @@ impl Sweep<'_> {
 
     /// Deletes bytes that are settled to go. One that cannot be deleted does not keep the others.
     async fn delete(&mut self, doomed: &BTreeSet<String>) -> Result<(), ObjectError> {
+        let deletions = doomed.iter().map(|data| {
+            let (mirrors, data) = (self.mirrors, data.clone());
+            async move { (delete_one(mirrors, &data).await, data) }
+        });
+        let mut deletions = stream::iter(deletions).buffer_unordered(DELETIONS_AT_ONCE);
         let mut deleted = BTreeSet::new();
-        for data in doomed {
-            match delete_one(self.mirrors, data).await {
+        while let Some((outcome, data)) = deletions.next().await {
+            match outcome {
                 Ok(()) => {
-                    deleted.insert(data.clone());
+                    deleted.insert(data);
                 }
                 Err(error) => {
                     self.report.failed += 1;
@@ -191,7 +199,7 @@ async fn delete_one(mirrors: &Mirrors, data: &str) -> Result<(), ObjectError> {
         .filter(|key| key.as_user_data().is_some())
         .ok_or_else(|| ObjectError::unavailable("it is not the key of a user's bytes"))?;
     for lake in mirrors.iter() {
-        lake.delete(&key).await?;
+        lake.purge(&key).await?;
     }
     Ok(())
 }

@@ -259,6 +259,34 @@ async fn a_delete_whose_answer_is_lost_is_repeated() {
     }
 }
 
+/// Repeated, it finishes what was cut off, wherever that was.
+#[tokio::test]
+async fn of_a_large_object_that_is_purged_nothing_is_left() {
+    for cut in 0..3 {
+        let Setup {
+            honest,
+            lake,
+            faults,
+        } = setup();
+        honest.put_new(&key(), large()).await.unwrap();
+        let data = honest.list_all(None).await.unwrap();
+        let data = data
+            .into_iter()
+            .find(|one| one.key.is_large_data())
+            .unwrap();
+        // What a purge that was cut off has done so far.
+        if cut > 0 {
+            honest.delete(&data.key).await.unwrap();
+        }
+        if cut > 1 {
+            honest.delete(&key()).await.unwrap();
+        }
+        faults.next(Request::Delete, Fault::ErrorAfter, 1);
+        lake.purge(&key()).await.unwrap();
+        assert_eq!(honest.list_all(None).await.unwrap(), [], "{cut}");
+    }
+}
+
 #[tokio::test]
 async fn a_probe_that_meets_trouble_does_not_weaken_the_lake() {
     for (request, fault) in [
