@@ -25,11 +25,13 @@ use object_store::{
     ObjectStore, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
 
+mod folder_sync;
 mod list;
 mod read;
 mod temp;
 mod upload;
 
+use folder_sync::FolderSyncs;
 pub(crate) use read::AsFile;
 use temp::{TempArea, TempFile};
 
@@ -51,6 +53,7 @@ struct Inner {
     rng: Rng,
     temp: Mutex<Option<Arc<TempArea>>>,
     durable: Mutex<HashSet<PathBuf>>,
+    syncs: FolderSyncs,
     failed: OnceLock<String>,
 }
 
@@ -84,6 +87,7 @@ impl DiskStore {
             rng,
             temp: Mutex::default(),
             durable: Mutex::default(),
+            syncs: FolderSyncs::default(),
             failed: OnceLock::new(),
         }))
     }
@@ -218,7 +222,7 @@ impl Inner {
             temp.moved();
         }
         // Also when the object was there before: its writer may have died between the rename and this.
-        opened.sync().map_err(|error| self.sync_failed(&error))?;
+        self.sync_shared(folder, &*opened)?;
         if exists {
             return Err(object_store::Error::AlreadyExists {
                 path: location.to_string(),
@@ -315,7 +319,13 @@ impl Inner {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(generic(error)),
             Err(_) | Ok(()) => {}
         }
-        opened.sync().map_err(|error| self.sync_failed(&error))
+        self.sync_shared(folder, &*opened)
+    }
+
+    /// Makes what was done in a folder durable, together with what others have done there.
+    fn sync_shared(&self, path: &FsPath, folder: &dyn DiskDir) -> Result<()> {
+        let synced = self.syncs.sync(path, folder);
+        synced.map_err(|error| self.sync_failed(&error))
     }
 
     /// A folder that was made durable and is gone was removed by hand: it is made again at the next attempt.
