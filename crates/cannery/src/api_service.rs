@@ -31,6 +31,8 @@ const RETRY_AFTER: Duration = Duration::from_secs(10);
 const FLUSH_EVERY: Duration = Duration::from_secs(60);
 /// How often bytes without a name are looked for.
 const SWEEP_EVERY: Duration = Duration::from_secs(3600);
+/// How long tokens are listed that are worth nothing any more.
+const TOKENS_FOR: Duration = Duration::from_secs(7 * 24 * 3600);
 /// When what is done from time to time is done first.
 const FIRST_AFTER: Duration = Duration::from_secs(600);
 /// How often everything is written down as one object, so that the log before it can go.
@@ -225,6 +227,9 @@ impl<'a> ApiService<'a> {
                     self.record_users(&state, mirrors).await;
                     if sweep.is_due_after(pause) {
                         looked_after.push(self.sweep(&namespace).await);
+                        if let Err(error) = state.forget_tokens(TOKENS_FOR).await {
+                            tracing::warn!(%error, "cannot forget old tokens; will retry");
+                        }
                     }
                     if snapshot.is_due_after(pause) {
                         looked_after.push(take_snapshot(&namespace).await);

@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
 
-use crate::program::{Place, assert_text, http_get, http_send, ran};
+use crate::program::{Place, Up, assert_text, http_get, http_send, ran};
 
 /// What a command prints, which must succeed.
 fn good(place: &Place, arguments: &[&str]) -> String {
@@ -187,6 +187,60 @@ fn the_token_of_the_workspace_is_private_and_stays() {
     let up = place.up(&[]);
     assert_eq!(good(&place, &["stor", "ls"]), "");
     drop(up);
+}
+
+/// Sends a request as it stands, and reads the answer.
+fn send(up: &Up, head: &str) -> String {
+    use std::io::{Read as _, Write as _};
+    let url = up.url("");
+    let host = url.trim_start_matches("http://").trim_end_matches('/');
+    let mut stream = std::net::TcpStream::connect(host).unwrap();
+    write!(stream, "{head}Host: {host}\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+/// Whichever way a secret comes, and whether it is good or not, it is told nowhere.
+#[test]
+fn no_credential_is_ever_told() {
+    let place = Place::new();
+    let up = place.up(&["-vv"]);
+    let token = std::fs::read_to_string(place.path("cannery-data/token")).unwrap();
+    let token = token.trim();
+    let mut told = String::new();
+    for (request, status) in [
+        (format!("GET /local/stor HTTP/1.1\r\nAuthorization: Bearer {token}\r\n"), 200),
+        (format!("GET /local/stor HTTP/1.1\r\nAuthorization: Basic {token}\r\n"), 401),
+        (format!("GET /local/stor HTTP/1.1\r\nCookie: cannery_session={token}\r\n"), 401),
+        ("GET /local/stor HTTP/1.1\r\nAuthorization: Bearer cannery_canary_canary\r\n".to_owned(), 401),
+        (
+            "GET /local/stor HTTP/1.1\r\nDate: Sun, 15 Nov 2026 18:24:03 GMT\r\nAuthorization: Signature keyId=\"/local/keys/canary\",algorithm=\"rsa-sha256\",signature=\"canary\"\r\n".to_owned(),
+            403,
+        ),
+        (
+            "GET /local/stor/a?algorithm=rsa-sha256&expires=99&keyId=%2Flocal%2Fkeys%2Fcanary&method=GET&signature=canary HTTP/1.1\r\n".to_owned(),
+            403,
+        ),
+        ("POST /login?code=canary HTTP/1.1\r\nSec-Fetch-Site: same-origin\r\nContent-Length: 0\r\n".to_owned(), 403),
+    ] {
+        let answer = send(&up, &request);
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{request}{answer}");
+        told += &answer;
+    }
+    for path in ["", "metrics", "status.json", "objects"] {
+        told += &http_get(&up.url(path));
+    }
+    told += &up.log();
+    let secret = token.rsplit('_').next().unwrap();
+    for canary in [secret, "canary"] {
+        assert!(!told.contains(canary), "{canary}");
+    }
+    assert!(
+        up.log().contains("answered a request"),
+        "the log tells of requests"
+    );
+    assert_eq!(up.stop().0, 0);
 }
 
 #[test]

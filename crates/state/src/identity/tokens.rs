@@ -149,6 +149,18 @@ impl State {
         rows.iter().map(from_row).collect()
     }
 
+    /// Forgets tokens that have been worth nothing for so long: browsers leave one behind with each login. Safe to repeat.
+    ///
+    /// # Errors
+    /// By kind.
+    pub async fn forget_tokens(&self, after: Duration) -> Result<u64, Error> {
+        let sql = "delete from token where revoked_ms <= $1 or expires_ms <= $1";
+        let until = self.clock.now().checked_sub(after);
+        let until = until.unwrap_or(Timestamp::MIN).as_millisecond();
+        let mut session = self.database.writer().await?;
+        session.execute(sql, vec![until.into()]).await
+    }
+
     /// Makes a token worth nothing, from now on. Safe to repeat.
     ///
     /// # Errors

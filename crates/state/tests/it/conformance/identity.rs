@@ -144,6 +144,20 @@ pub(crate) async fn a_token_is_good_until_it_expires_or_is_revoked(subject: &Sub
             .count(),
         1
     );
+    // What is worth nothing is forgotten after a while, and nothing else.
+    let good = subject
+        .create_token(&ann, &scopes("read"), None, &rng)
+        .await
+        .unwrap();
+    let week = 7 * day;
+    assert_eq!(subject.forget_tokens(week).await.unwrap(), 0);
+    subject.hand.advance(6 * day).await;
+    assert_eq!(subject.forget_tokens(week).await.unwrap(), 0);
+    subject.hand.advance(day).await;
+    assert_eq!(subject.forget_tokens(week).await.unwrap(), 2);
+    let left = subject.tokens(None).await.unwrap();
+    assert_eq!(left.len(), 1);
+    assert_eq!(left[0].id, good.token.id);
 }
 
 pub(crate) async fn what_is_not_quite_a_token_is_worth_nothing(subject: &Subject) {
