@@ -14,6 +14,7 @@
 )]
 
 mod client;
+mod cores;
 #[path = "../../../lake/benches/lake/row.rs"]
 mod row;
 mod servers;
@@ -24,6 +25,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use client::Connection;
+use cores::SeparateCores;
 use row::{Row, Table};
 use servers::{Servers, resident_bytes};
 
@@ -59,7 +61,7 @@ fn main() {
         false => Effort {
             rounds: 3,
             gets: 40_000,
-            puts: 4_000,
+            puts: 20_000,
             large: 256 * MIB,
             large_gets: 40,
             cold: 2_000,
@@ -162,6 +164,7 @@ fn large(servers: &Servers, effort: &Effort) -> Row {
     let get = |address: &str, path: &str| {
         let mib = effort.large * effort.large_gets / MIB;
         rate(1, mib, |_, _| {
+            let _separate = SeparateCores::new(&servers.pids());
             let mut connection = Connection::open(address);
             for _ in 0..effort.large_gets {
                 assert_eq!(connection.get(path), effort.large as u64);
@@ -169,7 +172,7 @@ fn large(servers: &Servers, effort: &Effort) -> Row {
         })
     };
     Row::measure(
-        "GET of 256 MiB, one connection / nginx (goal: 0.8)",
+        "GET of 256 MiB, one connection, client and server on a core each / nginx (goal: 0.8)",
         "MiB per second",
         effort.rounds,
         || get(&servers.ours.address, "/local/public/large"),

@@ -117,6 +117,10 @@ impl Servers {
         }
     }
 
+    pub(crate) fn pids(&self) -> [u32; 2] {
+        [self.ours.pid(), self.reference.id()]
+    }
+
     /// The same bytes for both.
     pub(crate) fn store(&self, name: &str, content: &[u8]) {
         std::fs::write(self.files.join(name), content).unwrap();
